@@ -1,0 +1,264 @@
+"""From outcomes to one ordered diagnosis: what explains what, what comes first, what to do, where to roll back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rlvitals.check import (
+    SEVERITY,
+    VERDICT_OF,
+    Action,
+    Check,
+    Clear,
+    Crashed,
+    Family,
+    Fired,
+    NoData,
+    NotApplicable,
+    Verdict,
+)
+from rlvitals.checks import CHECKS
+from rlvitals.diagnosis import (
+    BlindSpot,
+    Cause,
+    Consequence,
+    Cost,
+    Coverage,
+    Diagnosis,
+    Position,
+    RuledOut,
+)
+from rlvitals.engine import Examination, Incident, run_engine
+from rlvitals.plan import make_plan
+from rlvitals.rollback import NOTHING, rollback_target
+from rlvitals.schema import EventKind, Run
+from rlvitals.view import View
+
+MIN_ROWS = (
+    20  # fewer usable steps than this never make a healthy verdict (convention; issue of record in docs/design.md)
+)
+_VERDICT_ORDER = (Verdict.HEALTHY, Verdict.WATCH, Verdict.ACT, Verdict.STOP)
+
+
+def diagnose(run: Run, checks: tuple[Check, ...] = CHECKS) -> Diagnosis:
+    """Examine a whole run and return one ordered diagnosis."""
+    examination = run_engine(run, checks).examine()
+    return conclude(examination, checks, name=run.name, run=run)
+
+
+def conclude(examination: Examination, checks: tuple[Check, ...], *, name: str, run: Run | None = None) -> Diagnosis:
+    """Turn the outcomes at one moment into a diagnosis; pure, the same live and after the fact."""
+    view, by_id = examination.view, {c.id: c for c in checks}
+    fired = {i: o.finding for i, o in examination.outcomes.items() if isinstance(o, Fired)}
+    faults = {i: f for i, f in fired.items() if f.action is not Action.NOTE}
+    causes = order_causes(explain(faults, by_id), by_id)
+    notes = tuple(Cause(i, by_id[i].name, f) for i, f in fired.items() if f.action is Action.NOTE)
+    coverage = cover(examination, by_id)
+    blind = blind_spots(examination, by_id, view)
+    position = Position(view.rows, view.first_step, view.step, view.count("reward_mean"))
+    verdict, reason = judge(causes, examination, position, coverage)
+    plan, held_back = make_plan(causes, by_id, view, blind, verdict)
+    rollback = NOTHING
+    for cause in causes:
+        target = rollback_target(by_id[cause.id].plan(cause.finding.variant), cause.onset, view)
+        if target.kind is not NOTHING.kind:
+            rollback = target
+            break
+    crash = next((e.detail for e in view.events if e.kind is EventKind.CRASH), "")
+    return Diagnosis(
+        name=name,
+        trainer=view.trainer.name,
+        verdict=verdict,
+        headline=headline(verdict, reason, causes, examination.incidents),
+        position=position,
+        causes=causes,
+        notes=notes,
+        incidents=examination.incidents,
+        outcomes=examination.outcomes,
+        coverage=coverage,
+        blind_spots=blind,
+        ruled_out=ruled_out(examination, by_id, causes),
+        plan=plan,
+        held_back=held_back,
+        rollback=rollback,
+        cost=cost_of(causes, view),
+        crash=crash,
+        run=run,
+    )
+
+
+def explain(faults: Mapping[str, object], by_id: Mapping[str, Check]) -> tuple[Cause, ...]:
+    """Attach each fault to the upstream fault that explains it; what nothing explains is a cause.
+
+    A explains B when the `leads_to` graph reaches B from A through any checks, and B did not certainly begin first.
+    Between two faults that reach each other the further upstream family is the cause.
+    """
+    from rlvitals.check import Finding
+
+    found: dict[str, Finding] = {i: f for i, f in faults.items() if isinstance(f, Finding)}
+    reach = {i: _reachable(i, by_id) for i in found}
+
+    def explains(a: str, b: str) -> bool:
+        if a == b or b not in reach[a] or found[b].onset.before(found[a].onset):
+            return False
+        return a not in reach[b] or _upstream(by_id[a], found[a]) < _upstream(by_id[b], found[b])
+
+    parents = {b: [a for a in found if explains(a, b)] for b in found}
+    roots = [i for i in found if not parents[i]]
+    if not roots and found:  # a cycle with equal ranks: the earliest stands for all
+        roots = [min(found, key=lambda i: _upstream(by_id[i], found[i]))]
+    children: dict[str, list[str]] = {r: [] for r in roots}
+    for b in found:
+        owners = [r for r in roots if r != b and explains(r, b)] if b not in roots else []
+        if b not in roots and not owners:
+            owners = [r for r in roots if b in reach[r]] or roots[:1]
+        if owners:
+            children[min(owners, key=lambda r: _upstream(by_id[r], found[r]))].append(b)
+    return tuple(
+        Cause(
+            r,
+            by_id[r].name,
+            found[r],
+            tuple(
+                Consequence(c, by_id[c].name, found[c])
+                for c in sorted(children[r], key=lambda c: (found[c].onset.first, by_id[c].family, c))
+            ),
+        )
+        for r in roots
+    )
+
+
+def _reachable(start: str, by_id: Mapping[str, Check]) -> frozenset[str]:
+    seen: set[str] = set()
+    todo = list(by_id[start].leads_to)
+    while todo:
+        at = todo.pop()
+        if at in seen or at not in by_id:
+            continue
+        seen.add(at)
+        todo.extend(by_id[at].leads_to)
+    return frozenset(seen)
+
+
+def _upstream(check: Check, finding: object) -> tuple[int, int, str]:
+    onset = getattr(finding, "onset", None)
+    return (int(check.family), onset.first if onset is not None else 0, check.id)
+
+
+def order_causes(causes: Sequence[Cause], by_id: Mapping[str, Check]) -> tuple[Cause, ...]:
+    """Order causes: those that ask for a move before those to watch; then certain onset order; then the triage rank."""
+    remaining = list(causes)
+    ordered: list[Cause] = []
+    while remaining:
+        top = max(_weight(c) for c in remaining)
+        heavy = [c for c in remaining if _weight(c) == top]
+        first = [c for c in heavy if not any(o.onset.before(c.onset) for o in heavy if o is not c)]
+        chosen = min(
+            first or heavy,
+            key=lambda c: (by_id[c.id].family, -SEVERITY.index(c.action), c.onset.first, c.id),
+        )
+        ordered.append(chosen)
+        remaining.remove(chosen)
+    return tuple(ordered)
+
+
+def _weight(cause: Cause) -> int:
+    """Return 2 when the cause or anything it led to asks for a move, else 1."""
+    actions = [cause.action, *(c.finding.action for c in cause.consequences)]
+    return 2 if any(VERDICT_OF[a] in (Verdict.ACT, Verdict.STOP) for a in actions) else 1
+
+
+def judge(
+    causes: Sequence[Cause], examination: Examination, position: Position, coverage: Coverage
+) -> tuple[Verdict, str]:
+    """Return the verdict of now, and for cannot_say the reason.
+
+    A proven fault stands however short the log is; without one, too little to look at is never called healthy.
+    """
+    worst = Verdict.HEALTHY
+    for cause in causes:
+        for action in (cause.action, *(c.finding.action for c in cause.consequences)):
+            worst = max(worst, VERDICT_OF[action], key=_VERDICT_ORDER.index)
+    if worst in (Verdict.ACT, Verdict.STOP):
+        return worst, ""
+    if position.usable_rows == 0:
+        return Verdict.CANNOT_SAY, "no reward series was found"
+    if position.usable_rows < MIN_ROWS:
+        return Verdict.CANNOT_SAY, f"{position.usable_rows} usable steps; at least {MIN_ROWS} are needed"
+    if {"signal", "update"} <= set(coverage.blind_families):
+        return Verdict.CANNOT_SAY, "nothing about the learning signal or the update was logged"
+    if worst is Verdict.HEALTHY and any(_serious(i) for i in examination.incidents):
+        return Verdict.WATCH, ""
+    return worst, ""
+
+
+def _serious(incident: Incident) -> bool:
+    return VERDICT_OF[incident.finding.action] in (Verdict.ACT, Verdict.STOP)
+
+
+def headline(verdict: Verdict, reason: str, causes: Sequence[Cause], incidents: Sequence[Incident]) -> str:
+    """Return the diagnosis in one sentence."""
+    if verdict is Verdict.CANNOT_SAY:
+        return f"Cannot say: {reason}."
+    if causes:
+        return causes[0].finding.summary
+    recovered = [i for i in incidents if _serious(i)]
+    if recovered:
+        return f"Recovered: {recovered[-1].finding.summary}"
+    return "Nothing is wrong among the things that could be looked at."
+
+
+def cover(examination: Examination, by_id: Mapping[str, Check]) -> Coverage:
+    """Count what could be looked at, and name the families of which nothing could."""
+    looked: dict[Family, int] = {}
+    blind: dict[Family, int] = {}
+    counts = {"ran": 0, "blind": 0, "na": 0, "crashed": 0}
+    for i, outcome in examination.outcomes.items():
+        family = by_id[i].family
+        if isinstance(outcome, Fired | Clear):
+            counts["ran"] += 1
+            looked[family] = looked.get(family, 0) + 1
+        elif isinstance(outcome, NoData):
+            counts["blind"] += 1
+            blind[family] = blind.get(family, 0) + 1
+        elif isinstance(outcome, NotApplicable):
+            counts["na"] += 1
+        elif isinstance(outcome, Crashed):
+            counts["crashed"] += 1
+            blind[family] = blind.get(family, 0) + 1
+    families = tuple(f.label for f in Family if blind.get(f) and not looked.get(f))
+    return Coverage(counts["ran"], counts["blind"], counts["na"], counts["crashed"], families)
+
+
+def blind_spots(examination: Examination, by_id: Mapping[str, Check], view: View) -> tuple[BlindSpot, ...]:
+    """Return every check that could not look, in triage order, with the lines that would let it."""
+    out = []
+    for i, outcome in examination.outcomes.items():
+        if isinstance(outcome, NoData):
+            how = tuple(view.trainer.how_to_log[m] for m in outcome.missing if m in view.trainer.how_to_log)
+            out.append(BlindSpot(i, by_id[i].name, by_id[i].family.label, outcome.missing, how, outcome.reason))
+    return tuple(sorted(out, key=lambda b: (by_id[b.id].family, b.id)))
+
+
+def ruled_out(examination: Examination, by_id: Mapping[str, Check], causes: Sequence[Cause]) -> tuple[RuledOut, ...]:
+    """Return the faults that were looked for and are not there, in triage order."""
+    out = [RuledOut(i, by_id[i].name, o.because) for i, o in examination.outcomes.items() if isinstance(o, Clear)]
+    return tuple(sorted(out, key=lambda r: (by_id[r.id].family, r.id)))
+
+
+def cost_of(causes: Sequence[Cause], view: View) -> Cost | None:
+    """Return how much of the run came after the first cause began, with GPU-hours where step times were logged."""
+    serious = [c for c in causes if _weight(c) == 2]
+    if not serious or view.rows == 0:
+        return None
+    onset = serious[0].onset.first
+    total = max(view.step - view.first_step + 1, 1)
+    after = max(view.step - max(onset, view.first_step) + 1, 0)
+    times = view.trace("step_time_s")
+    hours = money = None
+    if times.size and view.config.gpus is not None:
+        seconds = float((times.value * times.count).sum() / times.count.sum())
+        hours = seconds * after * view.config.gpus / 3600
+        if view.config.price_per_gpu_hour is not None:
+            money = hours * view.config.price_per_gpu_hour
+    return Cost(after, after / total, hours, money)

@@ -1,0 +1,303 @@
+"""The one driver: feeds rows to the checks' folds, looks at fixed row counts, and remembers incidents.
+
+`examine(run)` and the live monitor run the same `Engine`; only the size of the chunks differs, and nothing depends on
+it. Looks happen at row counts fixed in advance, so a verdict on a prefix never knows what came later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from rlvitals.check import (
+    SEVERITY,
+    Check,
+    Clear,
+    Crashed,
+    Finding,
+    Fired,
+    NoData,
+    Onset,
+    Outcome,
+    SourceKind,
+    Threshold,
+    capped,
+)
+from rlvitals.schema import (
+    NONFINITE_PREFIX,
+    Evals,
+    Event,
+    Float64,
+    Int64,
+    Run,
+    RunConfig,
+    Segment,
+    TrainerInfo,
+)
+from rlvitals.view import Chunk, Held, Store, View
+
+FIRST_LOOKS_EVERY = 5  # rows between looks, up to 500 rows; then about 1 to 2% of the rows so far
+CLOSE_AFTER = 2  # looks without the fault before its incident is closed
+MAX_INCIDENTS = 32  # closed incidents remembered per check
+
+
+def look_interval(rows: int) -> int:
+    """Return the number of rows between looks at this length: 5 up to 500 rows, then doubling with the length."""
+    interval = FIRST_LOOKS_EVERY
+    while rows >= 100 * interval:
+        interval *= 2
+    return interval
+
+
+def is_look(rows: int) -> bool:
+    """True when the engine looks after this many rows."""
+    return rows > 0 and rows % look_interval(rows) == 0
+
+
+def next_look(rows: int) -> int:
+    """Return the first look after this many rows."""
+    interval = look_interval(rows)
+    candidate = (rows // interval + 1) * interval
+    wider = look_interval(candidate)
+    return candidate if candidate % wider == 0 else (candidate // wider + 1) * wider
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """A stretch of steps in which a check was firing; `closed` is None while it still is."""
+
+    check: str
+    onset: Onset
+    closed: int | None
+    finding: Finding  # the most severe one
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """What the engine remembers of one check between looks."""
+
+    fired: int = 0  # looks in a row at which it fired
+    quiet: int = 0  # looks in a row at which it did not, while an incident is open
+    open: Incident | None = None
+    past: tuple[Incident, ...] = ()
+    dropped: int = 0
+
+    def after(self, outcome: Outcome, check: Check, step: int) -> Track:
+        """Return the track after one more look."""
+        if isinstance(outcome, Fired):
+            fired = self.fired + 1
+            if fired < check.patience and self.open is None:
+                return replace(self, fired=fired, quiet=0)
+            if self.open is None:
+                started = Incident(check.id, outcome.finding.onset, None, outcome.finding)
+                return replace(self, fired=fired, quiet=0, open=started)
+            worst = max((self.open.finding, outcome.finding), key=lambda f: SEVERITY.index(f.action))
+            return replace(self, fired=fired, quiet=0, open=replace(self.open, finding=worst))
+        if self.open is None:
+            return replace(self, fired=0)
+        if self.quiet + 1 < CLOSE_AFTER:
+            return replace(self, fired=0, quiet=self.quiet + 1)
+        closed = replace(self.open, closed=step)
+        past = (*self.past, closed)[-MAX_INCIDENTS:]
+        return Track(past=past, dropped=self.dropped + (len(self.past) + 1 - len(past)))
+
+
+@dataclass(frozen=True)
+class Examination:
+    """The outcome of every check at one moment, and the incidents up to it."""
+
+    outcomes: Mapping[str, Outcome]
+    incidents: tuple[Incident, ...]
+    view: View
+
+
+class Engine:
+    """Takes rows and held-out scores in order and answers, at any moment, what every check says."""
+
+    def __init__(
+        self,
+        checks: tuple[Check, ...],
+        *,
+        config: RunConfig,
+        trainer: TrainerInfo,
+        limits: Mapping[str, float] | None = None,
+        off: Mapping[str, str] | None = None,
+    ) -> None:
+        self.checks = tuple(c for c in checks if c.id not in (off or {}))
+        self.config = config
+        self.trainer = trainer
+        self.limits = {c.id: user_limits(c, limits or {}) for c in self.checks}
+        self.store = Store()
+        self.evals: dict[str, Held] = {}
+        self.segments: tuple[Segment, ...] = ()
+        self.events: tuple[Event, ...] = ()
+        self._folds = {c.id: c.fold.start for c in self.checks if c.fold is not None}
+        self._tracks = {c.id: Track() for c in self.checks}
+
+    def feed(self, steps: Int64, names: tuple[str, ...], values: Float64) -> None:
+        """Take rows between two looks: steps int64[k], values float64[len(names), k]."""
+        at = self.store.index(names)
+        chunk = Chunk(steps, {n: i for i, n in enumerate(names)}, values, self.config)
+        for check in self.checks:
+            if check.fold is not None:
+                self._folds[check.id] = check.fold.step(self._folds[check.id], chunk)
+        self.store.append(steps, at, values)
+
+    def add_eval(self, name: str, step: int, score: float, stderr: float, items: int, metric: str) -> None:
+        """Take one held-out score; scores of a step already seen replace it."""
+        held = self.evals.get(name)
+        if held is None:
+            self.evals[name] = Held(
+                np.array([step], dtype=np.int64), np.array([score]), np.array([stderr]), items, metric
+            )
+            return
+        keep = held.step < step
+        self.evals[name] = Held(
+            np.append(held.step[keep], step),
+            np.append(held.score[keep], score),
+            np.append(held.stderr[keep], stderr),
+            items or held.items,
+            metric,
+        )
+
+    def look(self) -> None:
+        """Record a scheduled look. It sees held-out scores of earlier steps only, however they arrive."""
+        step = self.store.last_step
+        earlier = {}
+        for name, held in self.evals.items():
+            keep = held.step < step
+            if keep.any():
+                earlier[name] = (
+                    held
+                    if keep.all()
+                    else replace(held, step=held.step[keep], score=held.score[keep], stderr=held.stderr[keep])
+                )
+        view = self._view(earlier)
+        for check in self.checks:
+            self._tracks[check.id] = self._tracks[check.id].after(self._judge(check, view), check, step)
+
+    def examine(self) -> Examination:
+        """Return what every check says now; changes nothing, so it may be asked at any step."""
+        view = self._view(self.evals)
+        outcomes: dict[str, Outcome] = {}
+        incidents: list[Incident] = []
+        for check in self.checks:
+            outcome = self._judge(check, view)
+            track = self._tracks[check.id]
+            if isinstance(outcome, Fired) and track.open is None and track.fired + 1 < check.patience:
+                outcome = Clear(f"seen at one look only: {outcome.finding.summary}")
+            outcomes[check.id] = outcome
+            incidents.extend(track.past)
+            if track.open is not None and not isinstance(outcome, Fired):
+                incidents.append(replace(track.open, closed=view.step))
+        incidents.sort(key=lambda i: (i.onset.first, i.check))
+        return Examination(outcomes, tuple(incidents), view)
+
+    def open_incidents(self) -> dict[str, Incident]:
+        """Return the incidents that are open after the last scheduled look, by check."""
+        return {c: t.open for c, t in self._tracks.items() if t.open is not None}
+
+    def _view(self, evals: Mapping[str, Held]) -> View:
+        return View(self.store, self.config, self.trainer, dict(evals), self.segments, self.events)
+
+    def _judge(self, check: Check, view: View) -> Outcome:
+        missing = unmet(check, view)
+        if missing is not None:
+            return missing
+        try:
+            outcome = check.judge(replace(view, state=self._folds.get(check.id)), self.limits[check.id])
+        except Exception as error:  # one broken check must not hide the others
+            return Crashed(f"{type(error).__name__}: {error}")
+        if isinstance(outcome, Fired):
+            return Fired(capped(outcome.finding))
+        return outcome
+
+
+def user_limits(check: Check, limits: Mapping[str, float]) -> dict[str, Threshold]:
+    """Return a check's thresholds by name, with the user's values ("ID.name") in place of its own."""
+    out = {}
+    for t in check.thresholds:
+        key = f"{check.id}.{t.name}"
+        mine = limits.get(key)
+        out[t.name] = t if mine is None else Threshold(t.name, mine, t.unit, SourceKind.USER, "rlvitals.toml")
+    return out
+
+
+def unmet(check: Check, view: View) -> NoData | None:
+    """Return what a check lacks, or None when it can look."""
+    needs = check.needs
+    missing = tuple(m for m in needs.all_of if not _available(m, view, needs.rows))
+    if needs.any_of and not any(_available(m, view, needs.rows) for m in needs.any_of):
+        missing = (*missing, *needs.any_of)
+    missing = (*missing, *(f for f in needs.config if getattr(view.config, f) is None))
+    if not missing:
+        return None
+    seen = [m for m in missing if m in view.store.names and view.count(m) > 0]
+    if seen and len(seen) == len(missing):
+        return NoData(missing, f"needs {needs.rows} logged values of {', '.join(seen)}")
+    return NoData(missing)
+
+
+def _available(metric: str, view: View, rows: int) -> bool:
+    if metric == "held-out":
+        return any(h.step.size >= rows for h in view.evals.values())
+    if metric.endswith("/"):
+        return any(view.has(name, rows) for name in view.family(metric))
+    return view.has(metric, rows)
+
+
+def run_engine(run: Run, checks: tuple[Check, ...]) -> Engine:
+    """Feed a whole run through an engine, looking at every scheduled row count on the way."""
+    settings = run.settings
+    engine = Engine(
+        checks,
+        config=run.config,
+        trainer=run.trainer,
+        limits=getattr(settings, "thresholds", None),
+        off=getattr(settings, "off", None),
+    )
+    engine.segments, engine.events = run.segments, run.events
+    names = tuple(run.columns)
+    values = np.stack([run.columns[n] for n in names]) if names else np.zeros((0, run.rows))
+    pending = sorted(_scores(run.evals), key=lambda e: e[1])
+    at = taken = 0
+    while at < run.rows:
+        upto = min(next_look(at), run.rows)
+        engine.feed(run.step[at:upto], names, values[:, at:upto])
+        while taken < len(pending) and pending[taken][1] <= int(run.step[upto - 1]):
+            engine.add_eval(*pending[taken])
+            taken += 1
+        if is_look(upto):
+            engine.look()
+        at = upto
+    for score in pending[taken:]:
+        engine.add_eval(*score)
+    return engine
+
+
+def _scores(evals: Mapping[str, Evals]) -> Iterable[tuple[str, int, float, float, int, str]]:
+    for name, e in evals.items():
+        for step, score, stderr in zip(e.step, e.score, e.stderr, strict=True):
+            if np.isfinite(score):
+                yield (name, int(step), float(score), float(stderr), e.items, e.metric)
+
+
+def nonfinite_metrics(view: View) -> tuple[str, ...]:
+    """Return the metrics of which a logged value was not finite."""
+    start = len(NONFINITE_PREFIX)
+    names = view.store.names
+    return tuple(n[start:] for n, at in names.items() if n.startswith(NONFINITE_PREFIX) and view.store.nonzero[at])
+
+
+__all__ = [
+    "Engine",
+    "Examination",
+    "Incident",
+    "Track",
+    "is_look",
+    "look_interval",
+    "next_look",
+    "run_engine",
+]

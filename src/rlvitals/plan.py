@@ -1,0 +1,80 @@
+"""One plan without contradictions: the standing first step, then the remedies of the causes in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rlvitals.check import Check, Family, Remedy, Verdict
+from rlvitals.diagnosis import BlindSpot, Cause, HeldBack, PlanStep
+from rlvitals.view import View
+
+VERIFY_THE_VERIFIER = (
+    "Verify the verifier: score 20 rollouts by hand and compare them one by one with the logged rewards; "
+    "gold answers must score full marks, wrong and empty ones nothing."
+)
+OPPOSITE = {"raise": "lower", "lower": "raise"}
+UPSTREAM_OF_LEASH = (Family.TASK, Family.REWARD, Family.SIGNAL, Family.ROLLOUT, Family.LENGTH)
+LEASH_KNOBS = frozenset({"kl_coef"})
+
+
+def make_plan(
+    causes: Sequence[Cause],
+    by_id: Mapping[str, Check],
+    view: View,
+    blind: Sequence[BlindSpot],
+    verdict: Verdict,
+) -> tuple[tuple[PlanStep, ...], tuple[HeldBack, ...]]:
+    """Return the plan and what was held back from it.
+
+    Remedies of consequences are left out: they go away with their cause. A remedy that moves a setting against an
+    upstream one is held back, and so is any change of the KL coefficient while reward, signal, rollouts or length
+    are not cleared.
+    """
+    if not causes:
+        return (_log_more(blind) if verdict is Verdict.CANNOT_SAY else ()), ()
+    steps = [PlanStep(VERIFY_THE_VERIFIER)]
+    held: list[HeldBack] = []
+    moved: dict[str, tuple[str, str]] = {}
+    upstream = next((c for c in causes if by_id[c.id].family in UPSTREAM_OF_LEASH), None)
+    for cause in causes:
+        plan = by_id[cause.id].plan(cause.finding.variant)
+        for n, remedy in enumerate(plan.remedies):
+            reason = _refusal(remedy, cause, moved, upstream)
+            if reason:
+                held.append(HeldBack(_worded(remedy, view), cause.id, reason))
+                continue
+            if remedy.knob and moved.get(remedy.knob, ("", ""))[0] == remedy.move:
+                continue  # an upstream cause already asks for the same
+            if remedy.knob:
+                moved[remedy.knob] = (remedy.move, cause.name)
+            verify = plan.verify if n == 0 else ()
+            steps.append(PlanStep(_worded(remedy, view), cause.id, _knob(remedy, view), remedy.move, verify))
+    return tuple(steps), tuple(held)
+
+
+def _refusal(remedy: Remedy, cause: Cause, moved: Mapping[str, tuple[str, str]], upstream: Cause | None) -> str:
+    if remedy.knob in LEASH_KNOBS and upstream is not None:
+        return f"the KL coefficient comes only after {upstream.name} is cleared"
+    move, owner = moved.get(remedy.knob, ("", ""))
+    if remedy.knob and OPPOSITE.get(remedy.move) == move:
+        return f"contradicts the step for {owner}, which comes first"
+    return ""
+
+
+def _knob(remedy: Remedy, view: View) -> str:
+    return view.trainer.knob(remedy.knob) if remedy.knob else ""
+
+
+def _worded(remedy: Remedy, view: View) -> str:
+    """Return the remedy with the trainer's own name of the setting after it, where that says more."""
+    knob = _knob(remedy, view)
+    return f"{remedy.text} [{knob}]" if knob and knob not in remedy.text else remedy.text
+
+
+def _log_more(blind: Sequence[BlindSpot]) -> tuple[PlanStep, ...]:
+    lines: list[str] = []
+    for spot in blind:
+        for line in spot.how_to_log:
+            if line not in lines:
+                lines.append(line)
+    return tuple(PlanStep(f"Log more: {line}") for line in lines[:6])

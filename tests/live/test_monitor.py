@@ -1,0 +1,132 @@
+"""The live monitor: its diagnosis after step s is the diagnosis of the prefix up to s; rewinds; light import."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from benchmarks.simulate import COURSES, LAYOUTS, Spec, healthy
+
+from rlvitals.diagnose import diagnose
+from rlvitals.diagnosis import Diagnosis
+from rlvitals.errors import InputError
+from rlvitals.live.monitor import Monitor
+from rlvitals.report.json import to_dict
+from rlvitals.schema import Run, RunConfig
+
+
+def feed(monitor: Monitor, run: Run, upto: int) -> None:
+    """Log the rows and held-out scores of a run up to a step, in the order in which a trainer would."""
+    scores = sorted((int(s), n, float(v)) for n, e in run.evals.items() for s, v in zip(e.step, e.score, strict=True))
+    for i, step in enumerate(run.step):
+        if step > upto:
+            break
+        row = {n: float(c[i]) for n, c in run.columns.items() if np.isfinite(c[i])}
+        monitor.log(int(step), row)
+        while scores and scores[0][0] <= step:
+            at, name, value = scores.pop(0)
+            monitor.add_eval(name, at, value, items=run.evals[name].items, metric=run.evals[name].metric)
+
+
+def comparable(found: Diagnosis) -> dict[str, object]:
+    out = to_dict(found)
+    out.pop("run")
+    return out
+
+
+def without_stderr(run: Run) -> Run:
+    from dataclasses import replace
+
+    evals = {n: replace(e, stderr=np.full(e.score.size, np.nan)) for n, e in run.evals.items()}
+    return replace(run, evals=evals)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_live_equals_prefix_on_simulated_runs(layout: str) -> None:
+    rng = np.random.default_rng(1)
+    for course in COURSES[:4]:
+        run = without_stderr(healthy(Spec(3, course, layout, 430, 4, 8)))
+        for step in rng.choice(run.step, 2, replace=False):
+            monitor = Monitor(run.config)
+            feed(monitor, run, int(step))
+            assert comparable(monitor.diagnosis()) == comparable(diagnose(run.until(int(step)))), (course, step)
+
+
+@pytest.mark.parametrize(
+    "file", ["ch7_7_5_plus_kl.csv", "ch7_7_3_plus_tracking.csv", "f1_grpo.json", "uqc_v6_192.log", "chaos_economy.json"]
+)
+def test_live_equals_prefix_on_real_runs(shared: Path, file: str) -> None:
+    from rlvitals.ingest import load
+
+    run = without_stderr(load(shared / "corpus" / "runs" / file))
+    for share in (0.3, 0.7, 1.0):
+        step = int(run.step[int((run.rows - 1) * share)])
+        monitor = Monitor(run.config)
+        prefix = run.until(step)
+        monitor.adopt(prefix)
+        feed(monitor, run, step)
+        assert comparable(monitor.diagnosis()) == comparable(diagnose(prefix)), step
+
+
+def test_asking_changes_nothing() -> None:
+    run = without_stderr(healthy(Spec(5, "steady learner", "trl", 220, 8, 8)))
+    curious, quiet = Monitor(run.config), Monitor(run.config)
+    for i, step in enumerate(run.step):
+        row = {n: float(c[i]) for n, c in run.columns.items() if np.isfinite(c[i])}
+        curious.log(int(step), row)
+        quiet.log(int(step), row)
+        curious.diagnosis()
+    assert comparable(curious.diagnosis()) == comparable(quiet.diagnosis())
+
+
+def test_a_rewind_equals_the_file_without_the_replaced_rows() -> None:
+    run = without_stderr(healthy(Spec(6, "steady learner", "trl", 200, 8, 8)))
+    monitor = Monitor(run.config)
+    for step in range(1, 151):
+        monitor.log(step, {"reward_mean": 9.0, "entropy": 5.0})
+    feed(monitor, run, 200)
+    found = monitor.diagnosis()
+    assert found.position.rows == 200
+    straight = Monitor(run.config)
+    feed(straight, run, 200)
+    assert found.outcomes["D001"] == straight.diagnosis().outcomes["D001"]
+    assert found.position == straight.diagnosis().position
+
+
+def test_rows_of_one_step_are_merged_even_after_a_look() -> None:
+    monitor = Monitor(RunConfig())
+    monitor.log(1, {"reward_mean": 0.5})
+    monitor.log(1, {"entropy": 0.3})
+    assert monitor.diagnosis().position.rows == 1
+    monitor.log(1, {"grad_norm": 0.1})
+    found = monitor.diagnosis()
+    assert (found.position.rows, found.position.last_step) == (1, 1)
+
+
+def test_unknown_trainer_names_the_known_ones() -> None:
+    with pytest.raises(InputError, match=r"'TLR'.*one of TRL"):
+        Monitor(trainer="TLR").log(1, {"reward": 1.0})
+
+
+def test_nan_is_seen_at_its_step() -> None:
+    monitor = Monitor(RunConfig())
+    for step in range(1, 41):
+        monitor.log(step, {"reward_mean": 0.5, "grad_norm": 0.1, "loss": 0.01})
+    bad = {"reward_mean": 0.5, "grad_norm": float("nan"), "loss": float("nan")}
+    opened = [monitor.log(s, bad) for s in range(41, 47)]
+    assert monitor.diagnosis().verdict.value == "stop"
+    assert any(i.check == "D001" for found in opened for i in found)
+
+
+def test_importing_the_monitor_pulls_numpy_and_orjson_alone() -> None:
+    code = (
+        "import sys; import rlvitals.live.monitor; "
+        "tops = {m.split('.')[0] for m in sys.modules}; "
+        "print(sorted(t for t in tops if t not in sys.stdlib_module_names and not t.startswith('_')))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert set(ast.literal_eval(out)) <= {"numpy", "orjson", "rlvitals"}, out
