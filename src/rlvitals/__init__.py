@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rlvitals.diagnose import diagnose
+    from rlvitals.conclude import diagnose
     from rlvitals.ingest import load
     from rlvitals.live.monitor import Monitor
 
@@ -18,7 +18,7 @@ __all__ = ["Monitor", "__version__", "diagnose", "load"]
 
 _HOME = {
     "load": "rlvitals.ingest",
-    "diagnose": "rlvitals.diagnose",
+    "diagnose": "rlvitals.conclude",
     "Monitor": "rlvitals.live.monitor",
 }
 

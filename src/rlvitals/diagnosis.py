@@ -147,6 +147,6 @@ class Diagnosis:
     run: Run | None = field(default=None, compare=False, repr=False)
 
     def _repr_html_(self) -> str:
-        from rlvitals.report.html import render
+        from rlvitals.report.html import fragment
 
-        return render(self)
+        return fragment(self)

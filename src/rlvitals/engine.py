@@ -19,6 +19,7 @@ from rlvitals.check import (
     Finding,
     Fired,
     NoData,
+    NotApplicable,
     Onset,
     Outcome,
     SourceKind,
@@ -126,6 +127,7 @@ class Engine:
         off: Mapping[str, str] | None = None,
     ) -> None:
         self.checks = tuple(c for c in checks if c.id not in (off or {}))
+        self.off = {c.id: (off or {})[c.id] for c in checks if c.id in (off or {})}
         self.config = config
         self.trainer = trainer
         self.limits = {c.id: user_limits(c, limits or {}) for c in self.checks}
@@ -192,6 +194,7 @@ class Engine:
             incidents.extend(track.past)
             if track.open is not None and not isinstance(outcome, Fired):
                 incidents.append(replace(track.open, closed=view.step))
+        outcomes |= {i: NotApplicable(f"switched off by you: {reason}") for i, reason in self.off.items()}
         incidents.sort(key=lambda i: (i.onset.first, i.check))
         return Examination(outcomes, tuple(incidents), view)
 
@@ -256,7 +259,7 @@ def run_engine(run: Run, checks: tuple[Check, ...]) -> Engine:
         config=run.config,
         trainer=run.trainer,
         limits=getattr(settings, "thresholds", None),
-        off=getattr(settings, "off", None),
+        off={o.id: o.reason for o in getattr(settings, "off", ())},
     )
     engine.segments, engine.events = run.segments, run.events
     names = tuple(run.columns)

@@ -6,11 +6,12 @@ everything, never a verdict. The formulas and their error rates: docs/measuremen
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
 from rlvitals.schema import Float64
 
@@ -23,18 +24,38 @@ def finite_pairs(x: Float64, y: Float64) -> tuple[Float64, Float64]:
     return x[keep].astype(float), y[keep].astype(float)
 
 
+def median(y: Float64) -> float:
+    """Return the median of finite values, NaN for none (a plain sort: np.median costs five times as much here)."""
+    n = y.size
+    if n == 0:
+        return math.nan
+    ordered = np.sort(y)
+    return float(0.5 * (ordered[(n - 1) // 2] + ordered[n // 2]))
+
+
+@lru_cache(maxsize=256)
+def _pairs(n: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the indices (i, j) of all pairs i < j."""
+    i, j = np.triu_indices(n, 1)
+    return i, j
+
+
 def blocks(x: Float64, y: Float64, count: int, *, center: str = "median") -> tuple[Float64, Float64]:
     """Return at most `count` equal blocks of consecutive points as (mean x, median or mean y)."""
     x, y = finite_pairs(x, y)
     if y.size <= count:
         return x, y
     edges = np.linspace(0, y.size, count + 1).astype(int)
-    pick = np.median if center == "median" else np.mean
-    pairs = list(itertools.pairwise(edges))
-    return (
-        np.array([x[a:b].mean() for a, b in pairs]),
-        np.array([float(pick(y[a:b])) for a, b in pairs]),
-    )
+    sizes = np.diff(edges)
+    middle = np.add.reduceat(x, edges[:-1]) / sizes
+    if center != "median":
+        return middle, np.add.reduceat(y, edges[:-1]) / sizes
+    grid = np.full((count, int(sizes.max())), np.inf)  # rows padded with infinity, which sorts last
+    row = np.repeat(np.arange(count), sizes)
+    grid[row, np.arange(y.size) - edges[row]] = y
+    grid.sort(axis=1)
+    at = np.arange(count)
+    return middle, 0.5 * (grid[at, (sizes - 1) // 2] + grid[at, sizes // 2])
 
 
 def theil_sen(x: Float64, y: Float64) -> float:
@@ -42,10 +63,13 @@ def theil_sen(x: Float64, y: Float64) -> float:
     x, y = finite_pairs(x, y)
     if y.size < 2:
         return math.nan
-    i, j = np.triu_indices(y.size, 1)
+    i, j = _pairs(y.size)
     dx = x[j] - x[i]
     keep = dx != 0
-    return float(np.median((y[j] - y[i])[keep] / dx[keep])) if keep.any() else math.nan
+    return median((y[j] - y[i])[keep] / dx[keep])
+
+
+DETREND_POINTS = 24  # longer series are detrended by the slope of this many block medians: the same line, at fixed cost
 
 
 def inflation(x: Float64, y: Float64) -> float:
@@ -54,10 +78,13 @@ def inflation(x: Float64, y: Float64) -> float:
     phi is bias-corrected, (phi n + 1) / (n - 4), and clamped to [0, 0.97]; 1 means independent noise.
     """
     x, y = finite_pairs(x, y)
-    n = y.size
-    if n < 6:
+    if y.size < 6:
         return 1.0
-    slope = theil_sen(x, y)
+    return _inflation(x, y, theil_sen(*blocks(x, y, DETREND_POINTS)))
+
+
+def _inflation(x: Float64, y: Float64, slope: float) -> float:
+    n = y.size
     residual = y - (slope * x if math.isfinite(slope) else 0.0)
     ranks = _ranks(residual)
     centred = ranks - ranks.mean()
@@ -71,12 +98,13 @@ def inflation(x: Float64, y: Float64) -> float:
 
 def _ranks(y: Float64) -> Float64:
     order = np.argsort(y, kind="stable")
+    ordered = y[order]
+    new = np.empty(y.size, dtype=bool)
+    new[0], new[1:] = True, ordered[1:] != ordered[:-1]
+    begin = np.flatnonzero(new)
+    end = np.append(begin[1:], y.size)
     ranks = np.empty(y.size)
-    ranks[order] = np.arange(1, y.size + 1)
-    unique, back = np.unique(y, return_inverse=True)
-    if unique.size < y.size:
-        sums = np.bincount(back, weights=ranks)
-        ranks = (sums / np.bincount(back))[back]
+    ranks[order] = (0.5 * (begin + end + 1))[np.cumsum(new) - 1]  # ties share their mean rank
     return ranks
 
 
@@ -117,7 +145,7 @@ def trend(x: Float64, y: Float64, *, z: float = 1.96, points: int = 24) -> Trend
     n = y.size
     if n < 6:
         return NO_TREND
-    i, j = np.triu_indices(n, 1)
+    i, j = _pairs(n)
     dx, dy = x[j] - x[i], y[j] - y[i]
     keep = dx != 0
     slopes = np.sort(dy[keep] / dx[keep])
@@ -125,7 +153,8 @@ def trend(x: Float64, y: Float64, *, z: float = 1.96, points: int = 24) -> Trend
         return NO_TREND
     s = float(np.sign(dy[keep] * dx[keep]).sum())
     variance = _kendall_variance(y)
-    infl = inflation(x, y)
+    centre = float(0.5 * (slopes[(slopes.size - 1) // 2] + slopes[slopes.size // 2]))
+    infl = _inflation(x, y, centre)
     sd = math.sqrt(max(variance * infl, 1e-12))
     score = 0.0 if s == 0 else (s - math.copysign(1.0, s)) / sd
     dof = max(n / infl - 2, 1.0)
@@ -135,7 +164,7 @@ def trend(x: Float64, y: Float64, *, z: float = 1.96, points: int = 24) -> Trend
     low = math.floor((m - half) / 2)
     high = math.ceil((m + half) / 2)
     return Trend(
-        slope=float(np.median(slopes)),
+        slope=centre,
         low=float(slopes[low]) if low >= 0 else -math.inf,
         high=float(slopes[high]) if high < m else math.inf,
         z=score,
@@ -148,7 +177,8 @@ def trend(x: Float64, y: Float64, *, z: float = 1.96, points: int = 24) -> Trend
 def _kendall_variance(y: Float64) -> float:
     n = y.size
     variance = float(n * (n - 1) * (2 * n + 5))
-    _, ties = np.unique(y, return_counts=True)
+    ordered = np.sort(y)
+    ties = np.diff(np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1], [True]))))
     variance -= float((ties * (ties - 1) * (2 * ties + 5)).sum())
     return variance / 18
 
@@ -213,7 +243,7 @@ def mad_sd(y: Float64) -> float:
     y = y[np.isfinite(y)]
     if y.size == 0:
         return math.nan
-    return float(1.4826 * np.median(np.abs(y - np.median(y))))
+    return 1.4826 * median(np.abs(y - median(y)))
 
 
 def noise_sd(y: Float64) -> float:
@@ -267,17 +297,33 @@ def split_onset(x: Float64, y: Float64) -> tuple[float, float] | None:
     n = y.size
     if n < 6:
         return None
-    errors = np.full(n, np.inf)
-    for k in range(1, n - 1):
-        level = y[: k + 1].mean()
-        dx = x[k:] - x[k]
-        dy = y[k:] - level
-        power = float((dx * dx).sum())
-        slope = float((dx * dy).sum()) / power if power > 0 else 0.0
-        errors[k] = float(((y[: k + 1] - level) ** 2).sum() + ((dy - slope * dx) ** 2).sum())
+    errors = _split_errors(x, y)
     best = float(errors.min())
     good = np.flatnonzero(errors <= best * 1.1 + 1e-300)
     return float(x[good[0]]), float(x[min(good[-1] + 1, n - 1)])
+
+
+def _split_errors(x: Float64, y: Float64) -> Float64:
+    """Return float64[n]: the squared error of a level up to split k and a line from it after; the ends are inf."""
+    n = y.size
+    x, y = x - x.mean(), y - y.mean()  # the sums below lose no digits around zero
+    count = np.arange(1, n + 1)
+    left_y, left_yy = np.cumsum(y), np.cumsum(y * y)
+    level = left_y / count
+    flat = left_yy - count * level**2
+
+    def after(v: Float64) -> Float64:
+        return v.sum() - np.cumsum(v) + v  # sum over points k and later
+
+    m = n - count + 1
+    sx, sy, sxx, sxy, syy = after(x), after(y), after(x * x), after(x * y), after(y * y)
+    power = sxx - 2 * x * sx + m * x * x
+    cross = sxy - x * sy - level * (sx - m * x)
+    total = syy - 2 * level * sy + m * level**2
+    slope = np.divide(cross, power, out=np.zeros(n), where=power > 0)
+    errors = np.maximum(flat + total - slope * cross, 0.0)
+    errors[[0, -1]] = np.inf
+    return errors
 
 
 def first_lasting(x: Float64, hit: np.ndarray, *, share: float = 0.8) -> int | None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from benchmarks.simulate import COURSES, LAYOUTS, Spec, healthy
 
-from rlvitals.diagnose import diagnose
+from rlvitals.conclude import diagnose
 from rlvitals.diagnosis import Diagnosis
 from rlvitals.errors import InputError
 from rlvitals.live.monitor import Monitor
@@ -52,6 +52,7 @@ def test_live_equals_prefix_on_simulated_runs(layout: str) -> None:
         run = without_stderr(healthy(Spec(3, course, layout, 430, 4, 8)))
         for step in rng.choice(run.step, 2, replace=False):
             monitor = Monitor(run.config)
+            monitor.adopt(run.until(int(step)))
             feed(monitor, run, int(step))
             assert comparable(monitor.diagnosis()) == comparable(diagnose(run.until(int(step)))), (course, step)
 

@@ -23,7 +23,7 @@ from rlvitals.check import (
     Verdict,
     Verify,
 )
-from rlvitals.diagnose import conclude
+from rlvitals.conclude import conclude
 from rlvitals.diagnosis import Diagnosis
 from rlvitals.engine import run_engine
 from rlvitals.plan import VERIFY_THE_VERIFIER
@@ -85,6 +85,11 @@ def test_overlapping_onsets_leave_the_graph_to_decide() -> None:
     upstream = fault("L1", Family.LENGTH, (15, 40), leads_to=("E1",))
     downstream = fault("E1", Family.ENTROPY, (10, 20))
     assert names(diagnosed(downstream, upstream)) == [("L1", ["E1"])]
+
+
+def test_what_is_only_to_be_watched_explains_no_move() -> None:
+    upstream = fault("K3", Family.DATA, (1, 1), action=Action.WATCH, leads_to=("L1",))
+    assert names(diagnosed(upstream, fault("L1", Family.LENGTH, (10, 20)))) == [("L1", []), ("K3", [])]
 
 
 def test_two_that_lead_to_each_other_are_split_by_the_triage() -> None:

@@ -12,6 +12,7 @@ from rlvitals.check import (
     Clear,
     Crashed,
     Family,
+    Finding,
     Fired,
     NoData,
     NotApplicable,
@@ -34,9 +35,7 @@ from rlvitals.rollback import NOTHING, rollback_target
 from rlvitals.schema import EventKind, Run
 from rlvitals.view import View
 
-MIN_ROWS = (
-    20  # fewer usable steps than this never make a healthy verdict (convention; issue of record in docs/design.md)
-)
+MIN_ROWS = 20  # usable steps below which nothing is ever called healthy (docs/design.md, "Verdicts")
 _VERDICT_ORDER = (Verdict.HEALTHY, Verdict.WATCH, Verdict.ACT, Verdict.STOP)
 
 
@@ -87,26 +86,26 @@ def conclude(examination: Examination, checks: tuple[Check, ...], *, name: str, 
     )
 
 
-def explain(faults: Mapping[str, object], by_id: Mapping[str, Check]) -> tuple[Cause, ...]:
+def explain(faults: Mapping[str, Finding], by_id: Mapping[str, Check]) -> tuple[Cause, ...]:
     """Attach each fault to the upstream fault that explains it; what nothing explains is a cause.
 
     A explains B when the `leads_to` graph reaches B from A through any checks, and B did not certainly begin first.
+    What is only to be watched explains nothing that asks for a move: it is not established enough to accuse.
     Between two faults that reach each other the further upstream family is the cause.
     """
-    from rlvitals.check import Finding
-
-    found: dict[str, Finding] = {i: f for i, f in faults.items() if isinstance(f, Finding)}
+    found = dict(faults)
     reach = {i: _reachable(i, by_id) for i in found}
 
     def explains(a: str, b: str) -> bool:
         if a == b or b not in reach[a] or found[b].onset.before(found[a].onset):
             return False
+        if _asks_for_a_move(found[b]) and not _asks_for_a_move(found[a]):
+            return False
         return a not in reach[b] or _upstream(by_id[a], found[a]) < _upstream(by_id[b], found[b])
 
     parents = {b: [a for a in found if explains(a, b)] for b in found}
-    roots = [i for i in found if not parents[i]]
-    if not roots and found:  # a cycle with equal ranks: the earliest stands for all
-        roots = [min(found, key=lambda i: _upstream(by_id[i], found[i]))]
+    in_order = sorted(found, key=lambda i: _upstream(by_id[i], found[i]))
+    roots = [i for i in found if not parents[i]] or in_order[:1]
     children: dict[str, list[str]] = {r: [] for r in roots}
     for b in found:
         owners = [r for r in roots if r != b and explains(r, b)] if b not in roots else []
@@ -128,6 +127,10 @@ def explain(faults: Mapping[str, object], by_id: Mapping[str, Check]) -> tuple[C
     )
 
 
+def _asks_for_a_move(finding: Finding) -> bool:
+    return VERDICT_OF[finding.action] in (Verdict.ACT, Verdict.STOP)
+
+
 def _reachable(start: str, by_id: Mapping[str, Check]) -> frozenset[str]:
     seen: set[str] = set()
     todo = list(by_id[start].leads_to)
@@ -140,13 +143,12 @@ def _reachable(start: str, by_id: Mapping[str, Check]) -> frozenset[str]:
     return frozenset(seen)
 
 
-def _upstream(check: Check, finding: object) -> tuple[int, int, str]:
-    onset = getattr(finding, "onset", None)
-    return (int(check.family), onset.first if onset is not None else 0, check.id)
+def _upstream(check: Check, finding: Finding) -> tuple[int, int, str]:
+    return (int(check.family), finding.onset.first, check.id)
 
 
 def order_causes(causes: Sequence[Cause], by_id: Mapping[str, Check]) -> tuple[Cause, ...]:
-    """Order causes: those that ask for a move before those to watch; then certain onset order; then the triage rank."""
+    """Order causes by what they ask for (a move, to finish, to watch), then certain onset order, then the triage."""
     remaining = list(causes)
     ordered: list[Cause] = []
     while remaining:
@@ -163,9 +165,11 @@ def order_causes(causes: Sequence[Cause], by_id: Mapping[str, Check]) -> tuple[C
 
 
 def _weight(cause: Cause) -> int:
-    """Return 2 when the cause or anything it led to asks for a move, else 1."""
+    """Return 3 when the cause or anything it led to asks for a move, 2 when it says to finish, else 1."""
     actions = [cause.action, *(c.finding.action for c in cause.consequences)]
-    return 2 if any(VERDICT_OF[a] in (Verdict.ACT, Verdict.STOP) for a in actions) else 1
+    if any(VERDICT_OF[a] in (Verdict.ACT, Verdict.STOP) for a in actions):
+        return 3
+    return 2 if Action.FINISH in actions else 1
 
 
 def judge(
@@ -185,7 +189,7 @@ def judge(
         return Verdict.CANNOT_SAY, "no reward series was found"
     if position.usable_rows < MIN_ROWS:
         return Verdict.CANNOT_SAY, f"{position.usable_rows} usable steps; at least {MIN_ROWS} are needed"
-    if {"signal", "update"} <= set(coverage.blind_families):
+    if worst is Verdict.HEALTHY and {"signal", "update"} <= set(coverage.blind_families):
         return Verdict.CANNOT_SAY, "nothing about the learning signal or the update was logged"
     if worst is Verdict.HEALTHY and any(_serious(i) for i in examination.incidents):
         return Verdict.WATCH, ""
@@ -248,7 +252,7 @@ def ruled_out(examination: Examination, by_id: Mapping[str, Check], causes: Sequ
 
 def cost_of(causes: Sequence[Cause], view: View) -> Cost | None:
     """Return how much of the run came after the first cause began, with GPU-hours where step times were logged."""
-    serious = [c for c in causes if _weight(c) == 2]
+    serious = [c for c in causes if _weight(c) == 3]
     if not serious or view.rows == 0:
         return None
     onset = serious[0].onset.first
