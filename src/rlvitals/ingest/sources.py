@@ -1,0 +1,157 @@
+"""Byte streams behind the paths a user names: files, stdin, gzip and zstd; pointers and binaries are refused."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from rlvitals.errors import InputError, Problem
+
+STDIN = "-"
+MAX_WHOLE = 512 * 2**20  # bytes; largest file of a format that must be read at once (JSON, notebook)
+MAX_STREAM = 16 * 2**30  # bytes after decompression; largest streamed file, stops decompression bombs
+MAX_LINE = 16 * 2**20  # bytes; a longer line is no log record
+HEAD = 4096  # bytes looked at to tell what a file is
+
+_LFS = b"version https://git-lfs.github.com/spec/"
+SQLITE, WANDB = b"SQLite format 3\x00", b":W&B"  # first bytes
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_BINARY: tuple[tuple[bytes, str], ...] = (
+    (b"PK\x03\x04", "a zip archive (torch.save writes these)"),
+    (b"\x80\x02", "a Python pickle"),
+    (b"\x80\x03", "a Python pickle"),
+    (b"\x80\x04", "a Python pickle"),
+    (b"\x80\x05", "a Python pickle"),
+    (b":SWL", "a SwanLab run, whose record format is not published"),
+    (b"\x89PNG", "an image"),
+    (b"%PDF", "a PDF document"),
+)
+_REFUSED_SUFFIXES = {".pt", ".pth", ".bin", ".pkl", ".pickle", ".safetensors", ".ckpt", ".joblib"}
+_READABLE = "a log as JSON, JSONL, CSV, parquet, console text, notebook, TensorBoard events, .wandb or an SQLite store"
+_RECORDS = (b"PAR1", b"\xff\xfe", b"\xfe\xff", SQLITE, WANDB)  # binary content that has a reader
+
+
+@dataclass(frozen=True)
+class Source:
+    """One named input; `data` holds it where it cannot be opened twice (stdin).
+
+    `select` is the run that the user named in a file of several runs (mlflow.db#RUN), "" for none.
+    """
+
+    name: str
+    path: Path | None = None
+    data: bytes | None = None
+    select: str = ""
+
+    def open(self) -> IO[bytes]:
+        """Open the decompressed stream. Raises InputError when it cannot be read."""
+        if self.data is not None:
+            return _decompressed(io.BytesIO(self.data), self.data[:4])
+        assert self.path is not None  # a source has a path or data
+        try:
+            stream = self.path.open("rb")
+        except OSError as error:
+            raise InputError(Problem("cannot open", self.name, error.strerror or str(error))) from error
+        magic = stream.read(4)
+        stream.seek(0)
+        return _decompressed(stream, magic)
+
+    def head(self) -> bytes:
+        with self.open() as stream:
+            try:
+                return stream.read(HEAD)
+            except (OSError, EOFError, ValueError) as error:
+                raise InputError(Problem("cannot decompress", self.name, str(error)[:200])) from error
+
+    def read(self, limit: int = MAX_WHOLE) -> bytes:
+        """Return the whole content. Raises InputError above `limit` bytes."""
+        with self.open() as stream:
+            try:
+                data = stream.read(limit + 1)
+            except (OSError, EOFError, ValueError) as error:
+                raise InputError(Problem("cannot decompress", self.name, str(error)[:200])) from error
+        if len(data) > limit:
+            raise InputError(
+                Problem("file too large", self.name, f"more than {limit >> 20} MB", f"at most {limit >> 20} MB")
+            )
+        return data
+
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        """Yield (line number, line without its end); lines above MAX_LINE come cut."""
+        total = 0
+        number = 0
+        with self.open() as stream:
+            if self.head()[:2] in (b"\xff\xfe", b"\xfe\xff"):  # PowerShell's `>` writes UTF-16
+                stream = io.BytesIO(stream.read(MAX_WHOLE).decode("utf-16", "replace").encode())
+            while True:
+                try:
+                    line = stream.readline(MAX_LINE)
+                except (OSError, EOFError, ValueError):  # a cut-off archive: what came before it still counts
+                    return
+                if not line:
+                    return
+                number += 1
+                total += len(line)
+                if total > MAX_STREAM:
+                    raise InputError(Problem("file too large", self.name, f"more than {MAX_STREAM >> 30} GB"))
+                if number == 1:
+                    line = line.removeprefix(b"\xef\xbb\xbf")
+                yield number, line.rstrip(b"\r\n")
+
+
+def _decompressed(stream: IO[bytes], magic: bytes) -> IO[bytes]:
+    if magic.startswith(_GZIP):
+        return io.BufferedReader(gzip.GzipFile(fileobj=stream))
+    if magic.startswith(_ZSTD):
+        import zstandard
+
+        return io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True))
+    return stream
+
+
+def stdin_source() -> Source:
+    """Read standard input whole."""
+    data = sys.stdin.buffer.read(MAX_WHOLE + 1)
+    if len(data) > MAX_WHOLE:
+        raise InputError(Problem("input too large", "stdin", f"more than {MAX_WHOLE >> 20} MB"))
+    return Source("stdin", data=data)
+
+
+def file_source(path: Path, select: str = "") -> Source:
+    """Return the source of a file after refusing what must not or cannot be read. Raises InputError."""
+    source = Source(str(path), path, select=select)
+    if path.suffix.lower() in _REFUSED_SUFFIXES:
+        raise InputError(
+            Problem("not read: binary files may run code when they are loaded", source.name, path.suffix, _READABLE,
+                    "The same settings stand in args.json, config.yaml or the TensorBoard text of the run.")
+        )  # fmt: skip
+    check_head(source)
+    return source
+
+
+def check_head(source: Source) -> None:
+    """Raise InputError for empty files, Git LFS pointers and binary content."""
+    head = source.head()
+    if not head.strip(b"\x00 \t\r\n\xef\xbb\xbf"):
+        raise InputError(Problem("empty file", source.name, "no content", _READABLE))
+    if head.startswith(_LFS):
+        raise InputError(
+            Problem("this is a Git LFS pointer, not the file itself", source.name, hint="Fetch it with: git lfs pull")
+        )
+    for magic, what in _BINARY:
+        if head.startswith(magic):
+            raise InputError(Problem("not read: binary file", source.name, what, _READABLE))
+    if b"\x00" in head and not head.startswith(_RECORDS) and not is_event_file(head):
+        raise InputError(Problem("not read: binary file", source.name, "NUL bytes", _READABLE))
+
+
+def is_event_file(head: bytes) -> bool:
+    """True when the first bytes are a TensorBoard record."""
+    from rlvitals.ingest.readers.tfrecord import valid_header  # imported here: only binary input needs it
+
+    return valid_header(head)

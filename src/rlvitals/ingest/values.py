@@ -1,0 +1,54 @@
+"""Logged scalars as numbers: floats, number strings, percentages, "5/212", numpy and tensor reprs, literal NaN."""
+
+from __future__ import annotations
+
+import re
+
+_PLAIN = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+_THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_RATIO = re.compile(r"([-+]?\d+(?:\.\d+)?)\s*/\s*(\d+(?:\.\d+)?)")
+_WRAPPED = re.compile(r"[A-Za-z_][\w.]*\(\s*([-+]?(?:[\d.]+(?:[eE][-+]?\d+)?|nan|inf))\s*(?:,[^()]*)?\)")
+_NONFINITE = {"nan": float("nan"), "inf": float("inf"), "infinity": float("inf")}
+MAX_NUMBER_TEXT = 64  # characters; a longer string is text
+
+
+def number(value: object, key: str = "") -> float | None:
+    """Return the value as a float, or None when it is no number (null, empty cell, text, list).
+
+    A logged NaN or Infinity is returned as such. "5/212" is 5 under a step or epoch key, else the quotient; "45%" is
+    0.45.
+    """
+    if isinstance(value, float):
+        return value
+    if isinstance(value, int):  # bool included
+        try:
+            return float(value)
+        except OverflowError:
+            return float("inf")
+    if isinstance(value, str):
+        return _from_text(value, key)
+    return None
+
+
+def _from_text(text: str, key: str) -> float | None:
+    text = text.strip()
+    if not text or len(text) > MAX_NUMBER_TEXT:
+        return None
+    if _PLAIN.fullmatch(text):
+        return float(text)
+    low = text.lower()
+    sign = -1.0 if low.startswith("-") else 1.0
+    if low.lstrip("+-") in _NONFINITE:
+        return sign * _NONFINITE[low.lstrip("+-")]
+    if text.endswith("%") and _PLAIN.fullmatch(text[:-1].strip()):
+        return float(text[:-1]) / 100.0
+    if _THOUSANDS.fullmatch(text):
+        return float(text.replace(",", ""))
+    ratio = _RATIO.fullmatch(text)
+    if ratio:
+        top, bottom = float(ratio[1]), float(ratio[2])
+        if any(word in key.lower() for word in ("step", "iter", "epoch")):
+            return top
+        return top / bottom if bottom else float("nan")
+    wrapped = _WRAPPED.fullmatch(text)
+    return _from_text(wrapped[1], key) if wrapped else None
