@@ -1,0 +1,78 @@
+"""Keep README.md true: `python tools/readme.py` writes its generated blocks, `--check` fails when they drifted.
+
+Block `demo` is what `rlvitals demo` prints. `--picture` also makes docs/images/report.png from the demo's report, with
+Chromium.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "src"))
+
+from rlvitals import diagnose, load  # noqa: E402
+from rlvitals.cli.demo import example  # noqa: E402
+from rlvitals.report import html, terminal  # noqa: E402
+
+README = ROOT / "README.md"
+PICTURE = ROOT / "docs" / "images" / "report.png"
+PICTURE_SIZE = (1280, 1600)  # pixels: the answer, the causes and the first plots
+
+
+def block(name: str, text: str, body: str) -> str:
+    """Return the text with the body of the named block replaced. Raises ValueError when the block is missing."""
+    found = re.compile(rf"(<!-- {name}: [^\n]*-->\n).*?(\n<!-- end {name} -->)", re.DOTALL)
+    if not found.search(text):
+        raise ValueError(f"README.md has no block {name!r}")
+    return found.sub(lambda hit: hit[1] + body + hit[2], text)
+
+
+def demo() -> str:
+    lines = terminal.render(diagnose(load(example())), width=80, color=False).rstrip().splitlines()
+    return "```text\n$ rlvitals demo\n" + "\n".join(line.rstrip() for line in lines) + "\n```"
+
+
+def take_picture() -> None:
+    """Write docs/images/report.png. Raises FileNotFoundError without Chromium."""
+    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if browser is None:
+        raise FileNotFoundError("Chromium is missing; on Debian: apt-get install chromium")
+    PICTURE.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        page = Path(folder) / "report.html"
+        page.write_text(html.render(diagnose(load(example()))), encoding="utf-8")
+        width, height = PICTURE_SIZE
+        quiet = "--headless --no-sandbox --disable-gpu --no-first-run --hide-scrollbars --virtual-time-budget=8000"
+        options = [*quiet.split(), f"--user-data-dir={folder}/profile", f"--window-size={width},{height}"]
+        subprocess.run([browser, *options, f"--screenshot={PICTURE}", page.as_uri()], check=True, capture_output=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when README.md has drifted")
+    parser.add_argument("--picture", action="store_true", help="also make docs/images/report.png")
+    asked = parser.parse_args()
+    old = README.read_text(encoding="utf-8")
+    new = block("demo", old, demo())
+    if asked.check:
+        diff = "\n".join(
+            difflib.unified_diff(old.splitlines(), new.splitlines(), "README.md", "as the code says", "", "", 1, "")
+        )
+        print(diff + "\nREADME.md has drifted: run `make docs`." if diff else "README.md is up to date.")
+        return 1 if diff else 0
+    README.write_text(new, encoding="utf-8")
+    if asked.picture:
+        take_picture()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
