@@ -15,7 +15,7 @@ from pathlib import Path
 import orjson
 
 from rlvitals.check import Verdict
-from rlvitals.diagnose import diagnose
+from rlvitals.conclude import diagnose
 from rlvitals.errors import InputError, NotATrainingRun
 from rlvitals.ingest import load
 

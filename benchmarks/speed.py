@@ -41,7 +41,7 @@ def write_log(path: Path, steps: int) -> None:
 
 def measure(path: str) -> dict[str, float]:
     """Load and examine one file; called in a process of its own."""
-    from rlvitals.diagnose import diagnose
+    from rlvitals.conclude import diagnose
     from rlvitals.ingest import load
 
     begin = time.perf_counter()

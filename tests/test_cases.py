@@ -7,6 +7,7 @@ action = "act"                 # optional: the verdict that the finding gives
 variant = "all wrong"          # optional
 onset = [40, 60]               # optional: the onset interval must overlap this one
 step_from = 1                  # optional, first step (default 1); step_every (default 1)
+steps = "1..40, 50..300/10"    # optional, in place of both: ranges of steps, with their spacing
 config = { group_size = 8 }    # optional RunConfig fields
 series = { reward_mean = "0.2 x50" }
 evals = { math = { step = [10, 20], score = [0.2, 0.3], items = 500 } }
@@ -14,6 +15,7 @@ evals = { math = { step = [10, 20], score = [0.2, 0.3], items = 500 } }
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -31,6 +33,12 @@ CASES = Path(__file__).parent / "cases"
 KINDS = {"fired": Fired, "clear": Clear, "no_data": NoData, "not_applicable": NotApplicable}
 BY_ID = {c.id: c for c in CHECKS}
 ALL = [(path.stem, case) for path in sorted(CASES.glob("*.toml")) for case in tomllib.loads(path.read_text())["case"]]
+
+
+def steps_of(text: str) -> np.ndarray:
+    """Return int64[rows] for ranges like "1..40, 50..300/10"."""
+    parts = [re.fullmatch(r"(\d+)\.\.(\d+)(?:/(\d+))?", part.strip()) for part in text.split(",")]
+    return np.concatenate([np.arange(int(m[1]), int(m[2]) + 1, int(m[3] or 1)) for m in parts if m])
 
 
 def build(case: dict[str, Any]) -> Run:
@@ -54,7 +62,7 @@ def build(case: dict[str, Any]) -> Run:
     }
     return Run(
         name=case["name"],
-        step=start + every * np.arange(rows),
+        step=steps_of(case["steps"]) if "steps" in case else start + every * np.arange(rows),
         columns=columns,
         config=RunConfig(**case.get("config", {})),
         evals=evals,

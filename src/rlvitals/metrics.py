@@ -319,6 +319,14 @@ METRICS: tuple[Metric, ...] = (
         zero_may_mean_unmeasured=True,
         what_to_log=6,
     ),
+    Metric(
+        "surprisal_mean",
+        "nats/token",
+        0,
+        INF,
+        "Mean negative log-probability, under the trainer's policy, of the tokens that the sampler drew.",
+        "Equal to the entropy on the same tokens; below it when the sampler was sharper than the trainer assumes.",
+    ),
     # update
     Metric(
         "loss",

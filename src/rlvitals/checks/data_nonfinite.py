@@ -98,7 +98,8 @@ CHECK = Check(
     name="non-finite-values",
     family=Family.DATA,
     fault="A logged value is NaN or infinite.",
-    why="Every comparison with NaN is false, so threshold rules go silent exactly when a run dies. A non-finite loss or "
+    why="Every comparison with NaN is false, so threshold rules go silent exactly when a run dies. A non-finite "
+    "loss or "
     "gradient usually reaches the weights with the next update, and every metric after it describes broken weights.",
     needs=Needs(),
     thresholds=(

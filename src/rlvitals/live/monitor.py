@@ -20,7 +20,7 @@ import orjson
 
 from rlvitals.check import Check
 from rlvitals.checks import CHECKS
-from rlvitals.diagnose import conclude
+from rlvitals.conclude import conclude
 from rlvitals.engine import Engine, Incident, is_look
 from rlvitals.ingest.live import live_mapper
 from rlvitals.schema import UNKNOWN_TRAINER, Event, Run, RunConfig, Segment

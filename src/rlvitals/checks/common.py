@@ -1,0 +1,303 @@
+"""Numbers that several checks read the same way: levels, starts, the reward's scale and how far it has moved.
+
+Nothing here decides: the functions return values with the steps they rest on, and the checks compare them with limits.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from rlvitals import stats
+from rlvitals.check import Onset
+from rlvitals.schema import Float64
+from rlvitals.view import View
+
+RECENT = 50  # logged values that stand for "now" (convention: the 20-50 rows a person reads as the present)
+START = 20  # first logged values that stand for the run's own start (detection-statistics 1.0)
+POINTS = 72  # points a whole-run comparison works on: 24 block means in each third
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A mean over a stretch of logged values; NaN when there are none."""
+
+    mean: float
+    n: int
+    first: int  # step of the first value
+    last: int  # step of the last value
+    low: float = math.nan
+    high: float = math.nan
+
+    @property
+    def steps(self) -> tuple[int, int]:
+        return (self.first, self.last)
+
+
+def now(view: View, metric: str, k: int = RECENT) -> Level:
+    """Return the mean of the last k logged values (fewer where fewer were logged within the exact window)."""
+
+    def make() -> Level:
+        steps, values = view.recent(metric)
+        steps, values = steps[-k:], values[-k:]
+        if values.size == 0:
+            return Level(math.nan, 0, -1, -1)
+        return Level(
+            float(values.mean()),
+            int(values.size),
+            int(steps[0]),
+            int(steps[-1]),
+            float(values.min()),
+            float(values.max()),
+        )
+
+    return view.cached(("now", metric, k), make)
+
+
+def start(view: View, metric: str, k: int = START) -> float:
+    """Return the median of the first k logged values: the run's own start; NaN when nothing was logged."""
+    head = view.head(metric, k)
+    return float(np.median(head)) if head.size else math.nan
+
+
+def share(hit: np.ndarray) -> float:
+    """Return the share of true values, NaN for none."""
+    return float(hit.mean()) if hit.size else math.nan
+
+
+def fmt(value: float) -> str:
+    """Write a number for a sentence: three significant digits, no trailing zeros."""
+    return f"{value:.3g}"
+
+
+def onset_of(view: View, metric: str, hit_low: float, hit_high: float, *, center: str = "mean") -> Onset:
+    """Return the interval in which a series entered [hit_low, hit_high] for good, at the resolution that is kept.
+
+    The first point from which at least 80% of all later stretches (means of up to 20 points) lie inside; the interval
+    is that stretch, or its first point when that already lies inside.
+    """
+    trace = view.trace(metric, center=center)
+    if trace.size == 0:
+        return Onset(max(view.first_step, 0), max(view.step, 0))
+    width = max(1, min(20, trace.size // 8))
+    sums = np.cumsum(np.concatenate([[0.0], trace.value]))
+    means = (sums[width:] - sums[:-width]) / width
+    inside = (means >= hit_low) & (means <= hit_high)
+    inside[-1] = True
+    at = stats.first_lasting(trace.step, inside)
+    at = 0 if at is None else at
+    end = min(at + width - 1, trace.size - 1)
+    exact = np.flatnonzero((trace.value[at : end + 1] >= hit_low) & (trace.value[at : end + 1] <= hit_high))
+    last = at + int(exact[0]) if exact.size else end
+    return Onset(int(trace.first[at]), int(trace.last[max(last, at)]))
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """What a reward can be, as far as this run shows: [low, high], and where that is known from.
+
+    `known` is True for a range from the config or by definition, False for one that was only observed.
+    """
+
+    low: float
+    high: float
+    known: bool
+    source: str
+
+    @property
+    def span(self) -> float:
+        return self.high - self.low
+
+    def place(self, value: float) -> float:
+        """Return where a value lies in the range: 0 at the floor, 1 at the top; NaN for an empty range."""
+        return (value - self.low) / self.span if self.span > 0 else math.nan
+
+
+def reward_scale(view: View) -> Scale:
+    """Return the range of the total reward: the config's, else the extremes seen in this run.
+
+    Observed extremes of single rollouts (reward_min, reward_max) come first; step means understate the range, so a
+    logged spread widens it (a mean m with standard deviation s needs a range of at least 2 s).
+    """
+    return view.cached("reward_scale", lambda: _reward_scale(view))
+
+
+def _reward_scale(view: View) -> Scale:
+    low_c, high_c = view.config.reward_min, view.config.reward_max
+    if low_c is not None and high_c is not None and high_c > low_c:
+        return Scale(low_c, high_c, True, "config")
+    mean_low, _, mean_high, _ = view.extremes("reward_mean")
+    low, high = mean_low, mean_high
+    single = view.has("reward_max", 5) and view.has("reward_min", 5)
+    if single:
+        low, high = min(low, view.extremes("reward_min")[0]), max(high, view.extremes("reward_max")[2])
+    spread = view.extremes("reward_std")[2] if view.has("reward_std", 5) else 0.0
+    if not single and spread > 0 and high - low < 2 * spread:
+        middle = 0.5 * (low + high)
+        low, high = middle - spread, middle + spread
+    low = low if low_c is None else low_c
+    high = high if high_c is None else high_c
+    return Scale(low, high, False, "single rollouts of this run" if single else "step means of this run")
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """How a series moved over the whole run: last third against first third, and against its very start.
+
+    Attributes:
+        low, high: bounds of the change at the asked z; `high` is the largest upper bound of all the comparisons made,
+            so that a fast rise before the end of the first third still counts as a gain.
+        z: (late - early) / standard error; NaN without noise or data.
+        best_low: the largest lower bound of those comparisons: above 0 when the series has risen at any time.
+    """
+
+    early: float
+    late: float
+    difference: float
+    low: float
+    high: float
+    z: float
+    rows: int
+    steps: tuple[int, int]
+    best_low: float = -math.inf
+
+
+def coarse(view: View, metric: str) -> tuple[Float64, Float64]:
+    """Return the whole run as at most POINTS block means: (mean step, mean value), float64[<=POINTS] each."""
+
+    def make() -> tuple[Float64, Float64]:
+        trace = view.trace(metric)
+        if trace.size <= POINTS:
+            return trace.step, trace.value
+        edges = np.linspace(0, trace.size, POINTS + 1).astype(int)[:-1]
+        counts = np.diff(np.append(edges, trace.size))
+        return np.add.reduceat(trace.step, edges) / counts, np.add.reduceat(trace.value, edges) / counts
+
+    return view.cached(("coarse", metric), make)
+
+
+def shift(view: View, metric: str, *, z: float = 1.96) -> Shift:
+    """Return the change of a metric over the whole run, with bounds inflated for autocorrelated noise."""
+    unit = view.cached(("shift", metric), lambda: _unit_shift(view, metric))
+    if unit is None:
+        trace = view.trace(metric)
+        where = (int(trace.first[0]), int(trace.last[-1])) if trace.size else (-1, -1)
+        nan = math.nan
+        return Shift(nan, nan, nan, -math.inf, math.inf, nan, view.count(metric), where)
+    main, error = unit[0], unit[0].high - unit[0].difference
+    score = main.difference / error if error > 0 else (math.nan if main.difference == 0 else math.inf)
+    bounds = [(c.difference, z * (c.high - c.difference)) for c in unit]
+    trace = view.trace(metric)
+    return Shift(
+        main.early,
+        main.late,
+        main.difference,
+        main.difference - z * error,
+        max(d + half for d, half in bounds),
+        math.copysign(score, main.difference) if math.isinf(score) else score,
+        view.count(metric),
+        (int(trace.first[0]), int(trace.last[-1])),
+        max(d - half for d, half in bounds),
+    )
+
+
+def _unit_shift(view: View, metric: str) -> tuple[stats.Change, ...] | None:
+    """Return the comparisons behind `shift` with bounds one standard error wide; None under 9 points."""
+    if view.trace(metric).size < 9:
+        return None
+    _, y = coarse(view, metric)
+    third = y.size // 3
+    early, middle, late = y[:third], y[third : y.size - third], y[y.size - third :]
+    found = [stats.change(early, late, z=1.0), stats.change(early, middle, z=1.0)]
+    head = view.head(metric, START)
+    if head.size >= 10 and view.count(metric) >= 3 * START:
+        found.append(stats.change(head, late, z=1.0))
+    return tuple(found)
+
+
+def relative_z(moved: Shift) -> float:
+    """Return the z of a change, with a change without any noise counted as certain and no change as 0."""
+    if math.isfinite(moved.z):
+        return moved.z
+    return 0.0 if not moved.difference else math.copysign(math.inf, moved.difference)
+
+
+def rollouts_per_row(view: View) -> float | None:
+    """Return the rollouts behind one logged value, None when group size or prompts per step are unknown."""
+    group, prompts = view.config.group_size, view.config.prompts_per_step
+    return float(group * prompts) if group and prompts else None
+
+
+def words_in(name: str, words: tuple[str, ...]) -> bool:
+    """True when a metric's own part of the name contains one of the words."""
+    tail = name.partition("/")[2].lower() or name.lower()
+    return any(word in tail for word in words)
+
+
+def tied_share(view: View, k: int = RECENT) -> Float64:
+    """Return the share of groups without reward differences per row, float64[<=k], from what is logged; may be empty.
+
+    zero_variance_frac where logged, else rows whose reward_std or advantage_std is exactly 0 counted as 1, others as 0.
+    """
+    for metric in ("zero_variance_frac",):
+        if view.has(metric):
+            return np.asarray(view.recent(metric)[1][-k:])
+    for metric in ("reward_std", "advantage_std"):
+        if view.has(metric):
+            return np.asarray((view.recent(metric)[1][-k:] == 0.0).astype(float))
+    return np.zeros(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How many completions end at the token budget, and how that is known."""
+
+    metric: str
+    share: float
+    n: int
+    steps: tuple[int, int]
+    budget: float | None  # tokens
+    mismatched: bool  # reported as cut although the lengths stay well below the budget: L005
+
+
+def token_budget(view: View) -> float | None:
+    """Return the token budget: the config's, else the largest length where many steps reach exactly that one.
+
+    A fifth of the steps for the longest completion, a tenth for the mean (then every completion of the step is cut).
+    """
+    if view.config.token_budget is not None:
+        return float(view.config.token_budget)
+    for metric, least in (("length_max", 0.2), ("length_mean", 0.1)):
+        lengths = view.recent(metric)[1]
+        if lengths.size >= 5:
+            top = float(lengths.max())
+            if np.ptp(lengths) > 0 or metric == "length_max":
+                return top if share(lengths == top) >= least else None
+    return None
+
+
+def cut(view: View, k: int = 20) -> Cut | None:
+    """Return the share of completions cut at the budget over the last k logged values, None when nothing tells.
+
+    Without truncated_frac, a mean length of at least 90% of the budget stands for it.
+    """
+    budget, length = token_budget(view), now(view, "length_mean", k)
+    level = now(view, "truncated_frac", k)
+    if level.n:
+        shortest, longest = now(view, "length_min", k), now(view, "length_max", k)
+        below = budget is not None and length.n > 0 and length.mean < 0.7 * budget
+        spread = (
+            view.config.token_budget is None
+            and shortest.n > 0
+            and longest.n > 0
+            and longest.low < longest.high
+            and shortest.mean < 0.7 * longest.mean
+        )
+        return Cut("truncated_frac", level.mean, level.n, level.steps, budget, level.mean >= 0.9 and (below or spread))
+    if budget is None or not length.n:
+        return None
+    if length.mean < 0.9 * budget:
+        return Cut("length_mean", 0.0, length.n, length.steps, budget, mismatched=False)
+    return Cut("length_mean", length.mean / budget, length.n, length.steps, budget, mismatched=False)

@@ -1,0 +1,130 @@
+"""Second signals: what else must have gone wrong before a check of entropy, KL or sampling asks for a move."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from rlvitals import stats
+from rlvitals.check import Evidence, SourceKind, Threshold
+from rlvitals.checks import course
+from rlvitals.checks.common import fmt, reward_scale
+from rlvitals.view import View
+
+REWARD_DROP_Z = Threshold(
+    "reward_drop_z",
+    4.0,
+    "standard errors",
+    SourceKind.MEASURED,
+    "docs/measurements.md: Second signals",
+)
+REWARD_DROP_SHARE = Threshold(
+    "reward_drop_share",
+    0.1,
+    "of the reward's range",
+    SourceKind.CONVENTION,
+    "a tenth of the range matters to a user",
+)
+HELDOUT_DROP_Z = Threshold(
+    "heldout_drop_z",
+    2.6,
+    "standard errors",
+    SourceKind.MEASURED,
+    "docs/measurements.md: Held-out drop tests",
+)
+WIDE = 50  # rows compared beside a plain first signal, as one-prompt steps are noisy
+FEW_ROWS_Z = 2.0  # z that a drop needs in a log of fewer than 30 rows
+FEW_ROWS = 30
+BESIDE_PLAIN = Threshold(
+    "reward_drop_z_beside_plain",
+    2.5,
+    "standard errors",
+    SourceKind.MEASURED,
+    "docs/measurements.md: Second signals (beside a first signal at twice its limit)",
+)
+EVALS_FOR_NOISE = 5  # held-out scores from which their own noise is estimated when no error is known
+LEAST_EVAL_ERROR = 0.01  # smallest standard error believed then, fraction
+
+
+def worse(view: View) -> tuple[Evidence, ...]:
+    """Return the evidence that the policy got worse: reward below its best, held-out score below its best."""
+    return view.cached("companions.worse", lambda: (*reward_fell(view), *heldout_fell(view)))
+
+
+def reward_fell(view: View, *, plain: bool = False) -> tuple[Evidence, ...]:
+    """Return evidence that the reward is now surely and visibly below its best stretch; empty when it is not.
+
+    `plain` says that the first signal alone is already far over its limit: less certainty is needed then.
+    """
+    found = course.decline(view, "reward_mean", WIDE if plain else course.START_ROWS)
+    limit = BESIDE_PLAIN if plain else REWARD_DROP_Z
+    span = reward_scale(view).span
+    if not math.isfinite(found.best) or not span > 0:
+        return ()
+    few = view.count("reward_mean") < FEW_ROWS
+    if not found.z >= (FEW_ROWS_Z if few else limit.value) or found.drop < REWARD_DROP_SHARE.value * span:
+        return ()
+    return (
+        Evidence(
+            "reward_mean",
+            f"reward fell from {fmt(found.best)} (best stretch, from step {found.best_step}) to {fmt(found.now)} "
+            f"over steps {found.steps[0]}-{found.steps[1]}, {fmt(found.z)} standard errors; limit {limit}",
+            found.z,
+            "standard errors",
+            found.steps,
+            limit,
+            ">",
+            found.best,
+        ),
+    )
+
+
+def heldout_fell(view: View) -> tuple[Evidence, ...]:
+    """Return evidence of the held-out sets whose last score is surely below their best one."""
+    out = []
+    for name, held in view.evals.items():
+        se = held.stderr.copy()
+        if held.items > 0 and held.metric == "accuracy":
+            binomial = np.sqrt(np.clip(held.score * (1 - held.score), 1e-4, None) / held.items)
+            se = np.where(np.isfinite(se), se, binomial)
+        if not np.isfinite(se).any() and held.score.size >= EVALS_FOR_NOISE and held.metric == "accuracy":
+            se = np.full(se.size, max(stats.noise_sd(held.score), LEAST_EVAL_ERROR))
+        if held.score.size < 3 or not np.isfinite(se).all():
+            continue
+        best = int(np.argmax(held.score[:-1]))
+        z = float((held.score[best] - held.score[-1]) / math.hypot(float(se[best]), float(se[-1])))
+        if not z > HELDOUT_DROP_Z.value:
+            continue
+        out.append(
+            Evidence(
+                f"held-out {name}",
+                f"held-out {name} fell from {fmt(float(held.score[best]))} at step {int(held.step[best])} to "
+                f"{fmt(float(held.score[-1]))} at step {int(held.step[-1])}, {fmt(z)} standard errors; "
+                f"limit {HELDOUT_DROP_Z}",
+                z,
+                "standard errors",
+                (int(held.step[best]), int(held.step[-1])),
+                HELDOUT_DROP_Z,
+                ">",
+                float(held.score[best]),
+            )
+        )
+    return tuple(out)
+
+
+def reward_place(view: View, k: int = course.START_ROWS) -> float:
+    """Return where the recent reward lies between its known bounds, 0 to 1; NaN when the bounds are not known."""
+    scale = reward_scale(view)
+    _, values = view.recent("reward_mean")
+    if not scale.known or values.size == 0:
+        return math.nan
+    return scale.place(float(values[-k:].mean()))
+
+
+def reward_words(view: View) -> str:
+    """Say what the reward does meanwhile, for the texts of findings."""
+    found = course.decline(view, "reward_mean")
+    if not math.isfinite(found.now):
+        return "reward: not enough logged values to compare"
+    return f"reward is at {fmt(found.now)}, its best stretch was {fmt(found.best)} from step {found.best_step}"

@@ -1,0 +1,151 @@
+"""Held-out scores against each other and against the training reward: errors, drops, and how much was transferred.
+
+Shared by the held-out checks; nothing here decides. Per-item results are rarely logged, so the errors are those of
+unpaired scores: wider than paired ones, never narrower.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from rlvitals import stats
+from rlvitals.checks.common import Scale, reward_scale
+from rlvitals.schema import Float64
+from rlvitals.view import Held, View
+
+MIN_EVALS = 3
+FEW = 4.0  # widening of an error estimated from K differences: (1 + 4 / K), as Student's t asks for
+MAX_PART = 48  # logged values at either end of a stretch that its gain is taken from
+MAX_STARTS = 8  # stretches compared per held-out set, spread evenly over where they may begin
+
+
+def errors(held: Held) -> Float64:
+    """Return the standard error of each score: logged, binomial from the items, else from successive differences.
+
+    NaN where none of the three is possible (fewer than 5 scores and nothing else known).
+    """
+    known = held.stderr.copy()
+    fraction = (held.score >= 0) & (held.score <= 1)
+    if held.items > 0 and held.metric == "accuracy":
+        p = (held.score * held.items + 1) / (held.items + 2)  # never 0 at a score of 0 or 1
+        known = np.where(np.isfinite(known) | ~fraction, known, np.sqrt(p * (1 - p) / held.items))
+    if held.score.size >= 5:
+        steps = np.diff(held.score)
+        spread = max(float(np.std(steps)), 1.4826 * float(np.median(np.abs(steps)))) / math.sqrt(2)
+        spread *= 1 + FEW / held.score.size
+        known = np.where(np.isfinite(known), known, spread)
+    return np.asarray(known)
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """The best two evaluations in a row against the last two or three; z is NaN when errors are unknown."""
+
+    best: float
+    last: float
+    best_step: int
+    first_low_step: int  # step from which scores stay more than one standard error below the best pair
+    z: float
+
+
+def drop(held: Held) -> Drop | None:
+    """Return the clearest drop from the best pair of evaluations to the last two or three, None under 4 scores."""
+    y, se = held.score, errors(held)
+    if y.size < 4:
+        return None
+    found: Drop | None = None
+    for late in (2, 3):
+        end = y.size - late
+        if end < 2:
+            continue
+        pairs = 0.5 * (y[: end - 1] + y[1:end])
+        at = int(np.argmax(pairs))
+        before, after = float(pairs[at]), float(y[end:].mean())
+        error = math.sqrt(float((se[at : at + 2] ** 2).sum()) / 4 + float((se[end:] ** 2).sum()) / late**2)
+        z = (before - after) / error if error > 0 else math.nan
+        low = y < before - error  # lasting from here on, so that the fall began between the best pair and this one
+        first = stats.first_lasting(held.step[at + 2 :].astype(float), low[at + 2 :])
+        began = at + 2 + first if first is not None else end
+        candidate = Drop(before, after, int(held.step[at + 1]), int(held.step[min(began, end)]), z)
+        if found is None or (math.isfinite(z) and not (math.isfinite(found.z) and found.z >= z)):
+            found = candidate
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """Gains over the same steps, as shares of their ranges, with bounds at the z asked for."""
+
+    first: int
+    last: int
+    evals: int
+    train: float
+    train_low: float
+    held: float
+    held_high: float
+    scale: Scale
+
+    def below(self, ratio: float, least: float) -> bool:
+        """True when training gained more than `least` and held-out less than `ratio` of it."""
+        return self.train_low > least and self.held_high < ratio * self.train_low
+
+
+def transfers(view: View, held: Held, *, z: float) -> tuple[Transfer, ...]:
+    """Return the gains over every stretch of at least 3 evaluations that ends with the last one.
+
+    A reward whose range is only known from step means is compared with no held-out gain at all (see `train_share`).
+    """
+    scale, se = reward_scale(view), errors(held)
+    unit = 1.0 if held.metric == "accuracy" else scale.span
+    out = []
+    starts = np.unique(np.linspace(0, held.step.size - MIN_EVALS, MAX_STARTS).astype(int))
+    for i in starts if held.step.size >= MIN_EVALS else starts[:0]:
+        t, y, e = held.step[i:].astype(float), held.score[i:], se[i:]
+        if not np.isfinite(e).all() or t[0] == t[-1] or unit <= 0 or scale.span <= 0:
+            continue
+        train = _train_gain(view, float(t[0]), float(t[-1]), z)
+        if train is None:
+            continue
+        centred = t - t.mean()
+        power = float((centred**2).sum())
+        span = float(t[-1] - t[0])
+        gain = float((centred * y).sum()) / power * span
+        error = math.sqrt(float((centred**2 * e**2).sum())) / power * span
+        share = train_share(scale)
+        out.append(
+            Transfer(
+                int(t[0]),
+                int(t[-1]),
+                int(t.size),
+                train.difference / scale.span,
+                train.low / scale.span * share,
+                gain / unit,
+                (gain + z * error) / unit,
+                scale,
+            )
+        )
+    return tuple(out)
+
+
+def train_share(scale: Scale) -> float:
+    """Return 1 for a range that is known or seen in single rollouts, else 0.2: step means understate the range."""
+    return 1.0 if scale.known or scale.source.startswith("single") else 0.2
+
+
+def _train_gain(view: View, first: float, last: float, z: float) -> stats.Change | None:
+    return view.cached(("train gain", first, last, z), lambda: _gain(view, first, last, z))
+
+
+def _gain(view: View, first: float, last: float, z: float) -> stats.Change | None:
+    trace = view.trace("reward_mean")
+    inside = trace.value[(trace.step >= first) & (trace.step <= last)]
+    part = max(inside.size // 6, 5)
+    if inside.size < 2 * part:
+        return None
+    early, late = inside[:part], inside[-part:]
+    if part > MAX_PART:
+        early, late = early[-MAX_PART:], late[-MAX_PART:]
+    return stats.change(early, late, z=z)

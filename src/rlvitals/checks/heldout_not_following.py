@@ -1,0 +1,168 @@
+"""H001: the training reward rises and the held-out score does not follow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rlvitals.check import (
+    Action,
+    Check,
+    Clear,
+    Confidence,
+    Evidence,
+    Family,
+    Finding,
+    Fired,
+    LookAlike,
+    Needs,
+    NoData,
+    Onset,
+    Outcome,
+    Plan,
+    Remedy,
+    Rollback,
+    SourceKind,
+    Threshold,
+    Verify,
+)
+from rlvitals.checks.common import fmt, relative_z, shift
+from rlvitals.checks.held import Transfer, drop, transfers
+from rlvitals.view import Held, View
+
+
+def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
+    least, looked, worst = limits["train_gain"].value, [], None
+    for name, held in sorted(view.evals.items()):
+        strict = transfers(view, held, z=limits["z_act"].value)
+        loose = transfers(view, held, z=limits["z_watch"].value)
+        if not loose:
+            continue
+        looked.append(name)
+        falling = _falling(view, held, loose, limits)
+        if falling is not None:
+            return _fired(name, held, falling, limits["z_act"], Action.STOP, "falling")
+        hit = [t for t in strict if t.evals >= 4 and t.below(limits["ratio_act"].value, least)]
+        if hit:
+            return _fired(name, held, hit[0], limits["ratio_act"], Action.STOP, "flat")
+        soft = [t for t in loose if t.below(limits["ratio_watch"].value, least)]
+        if soft and worst is None:
+            worst = _fired(name, held, soft[0], limits["ratio_watch"], Action.WATCH, "flat")
+    if worst is not None:
+        return worst
+    if not looked:
+        return NoData(("held-out",), "too few held-out scores with a known error to compare with the training reward")
+    name = looked[0]
+    longest = transfers(view, view.evals[name], z=limits["z_watch"].value)[0]
+    return Clear(
+        f"over steps {longest.first} to {longest.last} training gained {longest.train:+.2f} and held-out {name} "
+        f"{longest.held:+.2f} of their ranges (held-out at most {longest.held_high:+.2f}; limit "
+        f"{limits['ratio_watch'].value:.0%} of the training gain, where that is above {least:.2f})"
+    )
+
+
+def _falling(view: View, held: Held, found: tuple[Transfer, ...], limits: Mapping[str, Threshold]) -> Transfer | None:
+    """Return the shortest stretch since the best score when held-out dropped clearly while the training reward rose."""
+    fall = drop(held)
+    if fall is None or not fall.z > limits["z_act"].value:
+        return None
+    rose = relative_z(shift(view, "reward_mean", z=2.6)) > 2.6
+    since = [t for t in found if t.first <= fall.best_step]
+    return next((t for t in reversed(since) if rose and t.train_low > 0), None)
+
+
+def _fired(name: str, held: Held, t: Transfer, limit: Threshold, action: Action, variant: str) -> Fired:
+    first, last = held.score[held.step >= t.first][0], held.score[-1]
+    verb = "fell" if variant == "falling" else "did not follow"
+    begin = Onset(t.first, int(held.step[held.step > t.first][0]))
+    fall = drop(held) if variant == "falling" else None
+    if fall is not None:
+        begin = Onset(fall.best_step, max(fall.first_low_step, fall.best_step))
+    compared = (
+        f"the drop from its best pair has z {fall.z:.1f}"
+        if fall is not None
+        else f"at most {t.held_high:+.3f}, against at least {t.train_low:+.3f} in training"
+    )
+    return Fired(
+        Finding(
+            f"Training reward rose and held-out {name} {verb} ({fmt(float(first))} to {fmt(float(last))}): reward "
+            f"hacking, "
+            "leakage or overfitting",
+            action,
+            Confidence.HIGH if action is Action.STOP else Confidence.LOW,
+            begin,
+            (
+                Evidence(
+                    f"held-out/{name}",
+                    f"over steps {t.first} to {t.last} ({t.evals} evaluations) training gained {t.train:+.2f} of its "
+                    f"range and "
+                    f"held-out {name} {t.held:+.3f}; {compared} (limit {limit})",
+                    fall.z if fall is not None else t.held_high,
+                    "standard errors" if fall is not None else "of range",
+                    (t.first, t.last),
+                    limit,
+                    ">" if fall is not None else "<",
+                    float(first),
+                ),
+                Evidence(
+                    "reward_mean",
+                    f"the training reward gained {t.train:+.2f} of its range {fmt(t.scale.low)} to {fmt(t.scale.high)} "
+                    f"(from {t.scale.source}) over the same steps",
+                    t.train,
+                    "of range",
+                    (t.first, t.last),
+                ),
+            ),
+            variant,
+        )
+    )
+
+
+CHECK = Check(
+    id="H001",
+    name="heldout-not-following",
+    family=Family.HELD_OUT,
+    fault="The training reward rises while the held-out score stays flat or falls.",
+    why="The policy is learning the quirks of the training reward or of the training tasks, not the capability. This "
+    "is the one fault that training metrics alone cannot show; every further step makes it worse.",
+    needs=Needs(all_of=("held-out", "reward_mean"), rows=3),
+    thresholds=(
+        Threshold(
+            "train_gain", 0.08, "of the reward range", SourceKind.MEASURED, "docs/measurements.md: transfer ratio"
+        ),
+        Threshold(
+            "ratio_act",
+            0.1,
+            "of the training gain",
+            SourceKind.MEASURED,
+            "docs/measurements.md: transfer ratio, page level",
+        ),
+        Threshold(
+            "ratio_watch", 0.25, "of the training gain", SourceKind.MEASURED, "docs/measurements.md: transfer ratio"
+        ),
+        Threshold("z_act", 2.6, "standard errors", SourceKind.MEASURED, "docs/measurements.md: held-out drop"),
+        Threshold("z_watch", 1.96, "standard errors", SourceKind.MEASURED, "docs/measurements.md: transfer ratio"),
+    ),
+    judge=judge,
+    plans={
+        "": Plan(
+            remedies=(
+                Remedy("Stop: each further step trains a worse policy", "", ""),
+                Remedy(
+                    "Read high-scoring training rollouts and probe the verifier with wrong answers", "verifier", "check"
+                ),
+                Remedy("Check the split: the same or near-identical tasks in training and evaluation", "", "check"),
+                Remedy("Resume from a checkpoint before the scores parted, with reward or split repaired", "", ""),
+            ),
+            verify=(Verify("held-out rises with the training reward", "held-out", "not falling", None, 100),),
+            rollback=Rollback.BEFORE_ONSET,
+        )
+    },
+    leads_to=("H002", "H003", "R009", "K001"),
+    patience=2,
+    look_alikes=(
+        LookAlike("a small held-out set that wobbles", "its standard error widens the bound"),
+        LookAlike("both are at their plateau", "the training reward has not gained"),
+        LookAlike("held-out gains less than training but gains", "the bound exceeds a quarter of the training gain"),
+    ),
+    sources=("detection-statistics 1.6", "runbook: procedure, held-out"),
+)

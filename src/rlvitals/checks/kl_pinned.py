@@ -1,0 +1,126 @@
+"""K002: KL to the reference has stopped near zero while the reward does not move: something holds the policy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from rlvitals import stats
+from rlvitals.check import (
+    Action,
+    Check,
+    Clear,
+    Confidence,
+    Evidence,
+    Family,
+    Finding,
+    Fired,
+    LookAlike,
+    Needs,
+    NotApplicable,
+    Outcome,
+    Plan,
+    Remedy,
+    Rollback,
+    SourceKind,
+    Threshold,
+    Verify,
+)
+from rlvitals.checks import companions, course
+from rlvitals.checks.common import fmt, onset_of, reward_scale, shift
+from rlvitals.view import View
+
+
+def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
+    if view.config.kl_coef == 0:
+        return NotApplicable("the KL coefficient is 0: no KL term holds the policy")
+    level, limit = course.level(view, "kl_ref"), limits["level"]
+    if not abs(level.now) < limit.value:
+        return Clear(
+            f"KL to the reference is {fmt(level.now)} nats over steps {level.first}-{level.last}; limit {limit}"
+        )
+    _, _, high, _ = view.extremes("kl_ref")
+    if course.level(view, "kl_ref").rows >= 2 * limits["rows"].value and _still_moving(view):
+        return Clear(f"KL to the reference is small ({fmt(level.now)} nats) but still grows; highest {fmt(high)}")
+    moved, scale = shift(view, "reward_mean", z=2.0), reward_scale(view)
+    if not math.isfinite(moved.late) or not scale.span > 0:
+        return Clear(f"KL is {fmt(level.now)} nats, and the reward has no spread to compare with")
+    if companions.reward_place(view) >= 0.9:
+        return Clear(
+            f"KL is {fmt(level.now)} nats and the reward {fmt(moved.late)} is near its maximum: little to move for"
+        )
+    gain = limits["gain_share"]
+    if not moved.high < gain.value * scale.span:
+        return Clear(
+            f"KL is {fmt(level.now)} nats, but the reward may have gained up to {fmt(moved.high)} "
+            f"(from {fmt(moved.early)} to {fmt(moved.late)}); limit {gain}"
+        )
+    held = Evidence(
+        "kl_ref",
+        f"KL to the reference is {fmt(level.now)} nats over steps {level.first}-{level.last}, and was never above "
+        f"{fmt(high)}; limit {limit}",
+        level.now,
+        "nats",
+        level.steps,
+        limit,
+        "<",
+    )
+    flat = Evidence(
+        "reward_mean",
+        f"reward went from {fmt(moved.early)} to {fmt(moved.late)} over steps "
+        f"{moved.steps[0]}-{moved.steps[1]}; the gain is "
+        f"at most {fmt(moved.high)}, limit {gain}",
+        moved.high / scale.span,
+        "of the range",
+        moved.steps,
+        gain,
+        "<",
+        moved.early,
+    )
+    onset = onset_of(view, "kl_ref", -limit.value, limit.value, center="median")
+    coefficient = "" if view.config.kl_coef is None else f" (coefficient {fmt(view.config.kl_coef)})"
+    text = f"KL to the reference is pinned at {fmt(level.now)} nats{coefficient} while the reward does not move"
+    return Fired(Finding(text, Action.WATCH, Confidence.MEDIUM, onset, (held, flat)))
+
+
+def _still_moving(view: View) -> bool:
+    steps, values = view.recent("kl_ref")
+    x, y = stats.blocks(steps.astype(float), values, course.FORECAST_POINTS)
+    return course.careful_trend(x, y, z=2.0).rising
+
+
+CHECK = Check(
+    id="K002",
+    name="kl-pinned",
+    family=Family.LEASH,
+    fault="The policy is held at its reference, and the reward does not move.",
+    why="KL near zero with a flat reward means that the constraint, an over-large KL coefficient or a learning rate "
+    "near zero, prevents any movement; or that no learning signal arrives, which comes first. KL of 0.0005 in the "
+    "first tens of steps is usual and no finding.",
+    needs=Needs(all_of=("kl_ref", "reward_mean"), rows=60),
+    thresholds=(
+        Threshold("level", 0.01, "nats", SourceKind.MEASURED, "docs/measurements.md: KL pinned"),
+        Threshold("gain_share", 0.1, "of the reward's range", SourceKind.MEASURED, "docs/measurements.md: KL pinned"),
+        Threshold("rows", 60, "logged rows", SourceKind.CONVENTION, "usual in the first tens of steps (trl#3452)"),
+    ),
+    judge=judge,
+    patience=2,
+    plans={
+        "": Plan(
+            remedies=(
+                Remedy("Check that groups carry a signal and that updates reach the weights", "", "check"),
+                Remedy("Raise the learning rate if it is below 1e-6 (1e-5 with LoRA)", "learning_rate", "raise"),
+                Remedy("Lower the KL coefficient", "kl_coef", "lower"),
+            ),
+            verify=(Verify("KL leaves its level over the next 60 steps", "kl_ref", "rising", None, 60),),
+            rollback=Rollback.NONE,
+        )
+    },
+    leads_to=("R010",),
+    look_alikes=(
+        LookAlike("KL of 0.0005 in the first tens of steps", "fewer than 60 logged rows, or it still grows"),
+        LookAlike("KL 0 with a coefficient of 0", "no reference is measured"),
+        LookAlike("Small KL while the reward rises", "the gain is not below a tenth of the range"),
+    ),
+    sources=("Why GRPO training fails: KL pinned near zero", "lab-facts D 05"),
+)

@@ -1,0 +1,284 @@
+"""K001: KL to the reference keeps growing in proportion to time or faster, or has jumped tenfold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from rlvitals.check import (
+    Action,
+    Check,
+    Clear,
+    Confidence,
+    Evidence,
+    Family,
+    Finding,
+    Fired,
+    LookAlike,
+    Needs,
+    NotApplicable,
+    Onset,
+    Outcome,
+    Plan,
+    Remedy,
+    Rollback,
+    SourceKind,
+    Threshold,
+    Verify,
+)
+from rlvitals.checks import companions, course
+from rlvitals.checks.common import fmt, reward_scale, shift
+from rlvitals.view import View
+
+SIGNED_SHARE = 0.2  # share of values at or below 0 from which a series is a signed estimate around 0
+FIRST_LOOK_ROWS = 60  # everything grows linearly at first
+FIRST_LOOK_SHARE = 0.15  # of the planned steps, likewise
+JUMP_ROWS = 60  # rows before a jump that give the level it is compared with
+SKIP_ROWS = 30  # rows at the start in which KL rises from nothing
+ENTROPY_MOVED = 3.0  # times up or down against its own start: the policy as a whole has changed
+FAR_GROWN = 3.0  # times the first values: a policy that starts away from its reference has not left it
+PER_TOKEN = ("TRL", "unsloth", "ms-swift", "verl")  # trainers that log KL per token; the unit is unknown elsewhere
+WORDS = {
+    "jump": "KL to the reference jumped",
+    "growth": "KL to the reference grows without settling",
+    "far": "the policy has left its reference",
+}
+LASTING_ROWS = 40  # nine tenths of them must lie beyond the level before a missing gain counts against it
+NO_GAIN_ROWS = 100
+SPIKE = 10.0  # times the run's own median gradient norm
+GRADIENT_MOVED = 5.0  # times the run's own start
+
+
+def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
+    _, values = view.recent("kl_ref", 160)
+    negative = float((values <= 0).mean())
+    if negative > SIGNED_SHARE:
+        return NotApplicable(
+            f"{100 * negative:.0f}% of the logged KL values are at or below 0: a signed estimate "
+            f"(k1) has no growth rate"
+        )
+    first, variant = _jumped(view, limits), "jump"
+    because = ""
+    if first is None:
+        (first, because), variant = _growing(view, limits), "growth"
+    if first is None:
+        first, variant = _far(view, limits), "far"
+    if first is None:
+        return Clear(because)
+    return Fired(_finding(view, first, variant, limits))
+
+
+def _jumped(view: View, limits: Mapping[str, Threshold]) -> Evidence | None:
+    limit = limits["jump_factor"]
+    found = course.jump(view, "kl_ref", base_rows=JUMP_ROWS, skip_rows=SKIP_ROWS, factor=limit.value)
+    if found is None or found.now < limits["level"].value:
+        return None
+    return Evidence(
+        "kl_ref",
+        f"KL to the reference jumped from {fmt(found.before)} to {fmt(found.now)} nats, {fmt(found.ratio)} times, "
+        f"between steps {found.first} and {found.last}; limit {limit}",
+        found.ratio,
+        "times",
+        (found.first, found.last),
+        limit,
+        ">",
+        found.before,
+    )
+
+
+def _growing(view: View, limits: Mapping[str, Threshold]) -> tuple[Evidence | None, str]:
+    planned = view.config.planned_steps or 0
+    spacing = max(course.row_spacing(view, "kl_ref"), 1.0)
+    begin = int(max(FIRST_LOOK_ROWS, FIRST_LOOK_SHARE * planned / spacing))
+    looks = course.growth(view, "kl_ref", limits["growth_z"].value, begin)
+    level, newest = course.level(view, "kl_ref"), next(looks, None)
+    if newest is None:
+        return None, f"KL to the reference is {fmt(level.now)} nats; its growth is judged from {begin} logged rows on"
+    last = max((g for g in newest if _counts(g, limits)), key=lambda g: g.low, default=None)
+    if last is None or not any(_counts(g, limits) for g in next(looks, ())):
+        seen = max(newest, key=lambda g: g.low)
+        return None, (
+            f"KL to the reference is {fmt(level.now)} nats and grew like step^{fmt(seen.exponent)} over steps "
+            f"{seen.first}-{seen.last}, {fmt(seen.rise)} times; limit {limits['growth']} at two looks"
+        )
+    text = (
+        f"KL to the reference grew like step^{fmt(last.exponent)} over steps {last.first}-{last.last}, at least "
+        f"step^{fmt(last.low)}, and is at {fmt(last.now)} nats, {fmt(last.rise)} times its value at "
+        f"the window's begin; "
+        f"settling is step^0, a random walk step^0.5; limit {limits['growth']}"
+    )
+    steps = (last.first, last.last)
+    return Evidence("kl_ref", text, last.low, "exponent", steps, limits["growth"], ">", last.now / last.rise), ""
+
+
+def _counts(found: course.Growth, limits: Mapping[str, Threshold]) -> bool:
+    return (
+        found.low > limits["growth"].value and found.rise >= limits["rise"].value and found.now >= limits["level"].value
+    )
+
+
+def _finding(view: View, first: Evidence, variant: str, limits: Mapping[str, Threshold]) -> Finding:
+    level, limit = course.level(view, "kl_ref"), limits["far"].value
+    if variant == "far":
+        onset = course.entered(view, "kl_ref", max(_beginning(view), course.TINY), limit)
+    else:
+        onset = Onset(*first.steps) if variant == "jump" else course.onset(view, "kl_ref")
+    text = f"{WORDS[variant]} since {onset}, now {fmt(level.now)} nats"
+    fell, held_out = companions.reward_fell(view), companions.heldout_fell(view)
+    moved = shift(view, "reward_mean")
+    if held_out and not fell and moved.low > 0:
+        hacked = f"{text}, with rising reward and falling held-out score: the reward is being hacked"
+        return Finding(hacked, Action.FIX, Confidence.HIGH, onset, (first, *held_out), "reward hacking")
+    others = (*fell, *held_out)
+    if others:
+        bad = f"{text}, and the policy got worse"
+        return Finding(bad, Action.ADJUST, Confidence.HIGH, onset, (first, *others), variant)
+    others = _others(view) if variant == "jump" else _beside_far(view, limits) if variant == "far" else ()
+    if others:
+        bad = f"{text}, together with {others[0].metric}: {others[0].text}"
+        return Finding(bad, Action.ADJUST, Confidence.HIGH, onset, (first, *others), variant)
+    if moved.low > 0 and variant != "far":
+        return Finding(
+            f"{text}, while the reward rises", Action.WATCH, Confidence.MEDIUM, onset, (first,), "reward rising"
+        )
+    sure = Confidence.LOW if variant == "far" else Confidence.MEDIUM
+    return Finding(f"{text}; {companions.reward_words(view)}", Action.WATCH, sure, onset, (first,), variant)
+
+
+def _beginning(view: View) -> float:
+    return float(np.median(view.head("kl_ref", 3)))
+
+
+def _far(view: View, limits: Mapping[str, Threshold]) -> Evidence | None:
+    """The policy has left its reference altogether, having started near it."""
+    level, limit, begin = course.level(view, "kl_ref"), limits["far"], _beginning(view)
+    if not (level.now > limit.value and level.now > FAR_GROWN * begin):
+        return None
+    text = (
+        f"KL to the reference went from {fmt(begin)} nats at the start to {fmt(level.now)} over steps "
+        f"{level.first}-{level.last}; limit {limit}"
+    )
+    return Evidence("kl_ref", text, level.now, "nats", level.steps, limit, ">", begin)
+
+
+def _beside_far(view: View, limits: Mapping[str, Threshold]) -> tuple[Evidence, ...]:
+    """Return what speaks against a policy that stays far from its reference: gradient spikes, or no gain in reward."""
+    _, recent = view.recent("kl_ref", LASTING_ROWS)
+    if view.trainer.name not in PER_TOKEN or not float(np.quantile(recent, 0.1)) > limits["far"].value:
+        return ()
+    spikes = _spikes(view)
+    if spikes is not None:
+        return (spikes,)
+    moved, span, gain = shift(view, "reward_mean"), reward_scale(view).span, limits["gain_share"]
+    if moved.rows < NO_GAIN_ROWS or not span > 0 or not moved.high < gain.value * span:
+        return ()
+    text = (
+        f"reward went from {fmt(moved.early)} to {fmt(moved.late)} over steps "
+        f"{moved.steps[0]}-{moved.steps[1]}; the gain "
+        f"is at most {fmt(moved.high)}, limit {gain}"
+    )
+    return (Evidence("reward_mean", text, moved.high / span, "of the range", moved.steps, gain, "<", moved.early),)
+
+
+def _spikes(view: View) -> Evidence | None:
+    """Return the evidence of repeated gradient spikes, far over the run's own median; None without."""
+    steps, values = view.recent("grad_norm")
+    if values.size < 2 * course.START_ROWS:
+        return None
+    middle = float(np.median(values))
+    over = np.flatnonzero(values > SPIKE * middle) if middle > 0 else np.zeros(0, dtype=int)
+    if over.size < 2:
+        return None
+    top = float(values.max())
+    text = (
+        f"grad_norm was above {SPIKE:g} times its median {fmt(middle)} at {over.size} rows (first step "
+        f"{int(steps[over[0]])}), at most {fmt(top)}"
+    )
+    return Evidence(
+        "grad_norm", text, top / middle, "times", (int(steps[over[0]]), int(steps[over[-1]])), None, "", middle
+    )
+
+
+def _others(view: View) -> tuple[Evidence, ...]:
+    """Return what else moved by a large factor against its own start."""
+    out = []
+    for metric, factor, both in (("entropy", ENTROPY_MOVED, True), ("grad_norm", GRADIENT_MOVED, False)):
+        if not view.has(metric, 2 * course.START_ROWS):
+            continue
+        level = course.level(view, metric)
+        ratio = level.ratio
+        if np.isfinite(ratio) and (ratio > factor or (both and ratio < 1 / factor)):
+            text = f"{metric} went from {fmt(level.start)} at the start to {fmt(level.now)}, {fmt(ratio)} times"
+            out.append(Evidence(metric, text, ratio, "times", level.steps, None, "", level.start))
+    return tuple(out)
+
+
+_GROWTH = "docs/measurements.md: KL growth"
+CHECK = Check(
+    id="K001",
+    name="kl-runaway",
+    family=Family.LEASH,
+    fault="The policy moves away from its reference without settling.",
+    why="A level of KL means nothing by itself: it depends on the estimator, on tokens or sequences, and on how long "
+    "the run is; 0.0004 to 0.17 made no difference over eleven runs. Healthy KL settles or creeps like the square "
+    "root of the step. Growth in proportion to the step or faster, or a jump, is drift; with rising reward and "
+    "falling held-out score it is reward hacking.",
+    needs=Needs(all_of=("kl_ref",), rows=40),
+    thresholds=(
+        Threshold("growth", 0.8, "exponent of the step, lower bound", SourceKind.MEASURED, _GROWTH),
+        Threshold("growth_z", 2.2, "one-sided normal quantile", SourceKind.MEASURED, _GROWTH),
+        Threshold("rise", 1.3, "times within the window", SourceKind.MEASURED, _GROWTH),
+        Threshold("level", 0.01, "nats", SourceKind.MEASURED, _GROWTH),
+        Threshold("far", 1, "nats/token", SourceKind.MEASURED, "docs/measurements.md: KL levels (healthy up to 0.65)"),
+        Threshold("gain_share", 0.1, "of the reward's range", SourceKind.MEASURED, "docs/measurements.md: KL levels"),
+        Threshold("jump_factor", 10, "times the 60 rows before", SourceKind.MEASURED, "docs/measurements.md: KL jump"),
+        companions.REWARD_DROP_Z,
+        companions.REWARD_DROP_SHARE,
+        companions.HELDOUT_DROP_Z,
+    ),
+    judge=judge,
+    plans={
+        "": Plan(
+            remedies=(
+                Remedy("Lower the learning rate", "learning_rate", "lower"),
+                Remedy("Make fewer updates per rollout batch", "updates_per_rollout", "lower"),
+                Remedy("Raise the KL coefficient", "kl_coef", "raise"),
+            ),
+            verify=(Verify("KL stops rising over the next 60 steps", "kl_ref", "not rising", None, 60),),
+            rollback=Rollback.CURRENT,
+        ),
+        "reward rising": Plan(
+            remedies=(
+                Remedy(
+                    "Evaluate on held-out tasks now: a falling score means that the reward is being hacked", "", "check"
+                ),
+                Remedy("Read the 20 best-paid rollouts of the last steps", "verifier", "check"),
+            ),
+            verify=(Verify("the held-out score follows the reward", "held-out", "not falling", None, 60),),
+        ),
+        "reward hacking": Plan(
+            remedies=(
+                Remedy(
+                    "Stop training on this reward; harden the verifier against what the rollouts exploit",
+                    "verifier",
+                    "set",
+                ),
+                Remedy("Resume from the checkpoint before the held-out score began to fall", "", ""),
+            ),
+            verify=(Verify("the held-out score follows the reward", "held-out", "not falling", None, 60),),
+            rollback=Rollback.BEFORE_ONSET,
+        ),
+    },
+    leads_to=("H001", "H002", "R002", "R014", "U002", "E002", "E003"),
+    look_alikes=(
+        LookAlike("A high level of KL", "it has settled, or grows like the square root of the step"),
+        LookAlike("KL above 1 because training started from another checkpoint", "it was as high in the first rows"),
+        LookAlike("KL rises fast in the first rows", "everything grows in proportion at first: judged from 60 rows on"),
+        LookAlike("KL of 1 to 10 as a sum per sequence", "only its growth is judged, not its level"),
+        LookAlike(
+            "Old policy against new policy (ppo_kl)", "another metric, kl_old_new: not the distance to the reference"
+        ),
+    ),
+    sources=("runbook: KL to the reference", "Why GRPO training fails: KL and drift", "detection-statistics 1.4"),
+)

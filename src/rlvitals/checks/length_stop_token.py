@@ -1,0 +1,99 @@
+"""L005: completions are counted as cut although they end well below the budget."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from rlvitals.check import (
+    Action,
+    Check,
+    Clear,
+    Confidence,
+    Evidence,
+    Family,
+    Finding,
+    Fired,
+    LookAlike,
+    Needs,
+    Outcome,
+    Plan,
+    Remedy,
+    SourceKind,
+    Threshold,
+    Verify,
+)
+from rlvitals.checks.common import cut, now, onset_of
+from rlvitals.view import View
+
+
+def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
+    got, limit = cut(view), limits["reported_share"]
+    length = now(view, "length_mean", 20)
+    if got is None or not got.mismatched:
+        return Clear(
+            f"truncated_frac is {now(view, 'truncated_frac', 20).mean:.2f} with a mean length of {length.mean:.0f} "
+            f"tokens"
+            + (f" of {got.budget:.0f}" if got is not None and got.budget else "")
+            + "; a mismatch shows as 0.9 or more with lengths below 70% of the budget"
+        )
+    masked = view.config.masks_truncated is True
+    against = f"{got.budget:.0f}" if got.budget else f"{now(view, 'length_max', 20).high:.0f} at most"
+    return Fired(
+        Finding(
+            f"{got.share:.0%} of completions count as cut, but they end at {length.mean:.0f} tokens: a stop token is "
+            f"not "
+            "recognised" + (", and cut ones are masked out of the loss" if masked else ""),
+            Action.FIX if masked else Action.WATCH,
+            Confidence.HIGH if masked else Confidence.MEDIUM,
+            onset_of(view, "truncated_frac", limit.value, math.inf),
+            (
+                Evidence(
+                    "truncated_frac",
+                    f"truncated_frac is {got.share:.2f} over the last {got.n} logged steps (limit {limit}) while "
+                    f"completions "
+                    f"average {length.mean:.0f} tokens of {against}",
+                    got.share,
+                    "fraction",
+                    got.steps,
+                    limit,
+                    ">=",
+                ),
+            ),
+        )
+    )
+
+
+CHECK = Check(
+    id="L005",
+    name="stop-token-mismatch",
+    family=Family.LENGTH,
+    fault="Completions count as cut at the budget although they end well below it.",
+    why="The model ends with another end-of-sequence token than the trainer looks for. The truncated share is then "
+    "wrong, and where cut completions are masked, nearly everything is thrown out of the loss.",
+    needs=Needs(all_of=("truncated_frac", "length_mean"), rows=5),
+    thresholds=(
+        Threshold(
+            "reported_share",
+            0.9,
+            "of completions",
+            SourceKind.DEFINITION,
+            "a completion shorter than the budget was not cut by it",
+        ),
+    ),
+    judge=judge,
+    plans={
+        "": Plan(
+            remedies=(
+                Remedy("Compare the end-of-sequence ids of model, generation config and tokenizer", "", "check"),
+                Remedy("Add the missing stop token to sampler and trainer", "", "set"),
+            ),
+            verify=(Verify("the truncated share agrees with the lengths", "truncated_frac", "<", 0.5, 20),),
+        )
+    },
+    leads_to=("U009", "L001", "L004"),
+    look_alikes=(
+        LookAlike("every completion really is cut", "mean, smallest and largest length equal the budget: L004"),
+    ),
+    sources=("failures-and-bands 2.3 #23", "trl PR#7039"),
+)

@@ -1,0 +1,155 @@
+"""L001: many completions are cut at the token budget."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from rlvitals.check import (
+    Action,
+    Check,
+    Clear,
+    Confidence,
+    Evidence,
+    Family,
+    Finding,
+    Fired,
+    LookAlike,
+    Needs,
+    NoData,
+    Outcome,
+    Plan,
+    Remedy,
+    SourceKind,
+    Threshold,
+    Verify,
+)
+from rlvitals.checks.common import Cut, cut, fmt, onset_of, relative_z, shift, start
+from rlvitals.view import View
+
+ACT_ROWS = 20  # fewer rows show neither a falling share nor a rising reward (convention)
+STRICT_Z = 2.6  # normal quantile of a two-sided 0.01
+
+
+def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
+    got = cut(view)
+    if got is None:
+        return NoData(("truncated_frac", "token_budget"), "neither the truncated share nor the token budget is known")
+    watch, act = limits["watch_share"], limits["majority"]
+    if got.mismatched:
+        return Clear("completions are reported as cut, but their lengths stay well below the budget: see L005")
+    if got.share < watch.value:
+        known = (
+            f"{got.share:.1%} of completions are cut"
+            if got.metric == "truncated_frac"
+            else "the mean length is below 90% of the budget"
+        )
+        return Clear(f"{known} over the last {got.n} logged steps; limit {watch.value:.0%}")
+    moved, reward = shift(view, got.metric, z=STRICT_Z), shift(view, "reward_mean", z=STRICT_Z)
+    falling, learning = relative_z(moved) < -STRICT_Z, reward.best_low > 0
+    most = got.share >= act.value and not falling and not learning and view.rows >= ACT_ROWS
+    limit = act if got.share >= act.value else watch
+    return Fired(
+        Finding(
+            _summary(got),
+            Action.ADJUST if most else Action.WATCH,
+            Confidence.HIGH if most and got.metric == "truncated_frac" else Confidence.MEDIUM,
+            onset_of(view, got.metric, _edge(got, watch), math.inf),
+            (
+                Evidence(
+                    got.metric,
+                    _text(view, got, limit, falling=falling, learning=learning),
+                    got.share,
+                    "fraction",
+                    got.steps,
+                    limit,
+                    ">=",
+                    start(view, got.metric),
+                ),
+                *_flat_reward(view, learning=learning),
+            ),
+        )
+    )
+
+
+def _edge(got: Cut, limit: Threshold) -> float:
+    return limit.value if got.metric == "truncated_frac" else 0.9 * (got.budget or 0.0)
+
+
+def _summary(got: Cut) -> str:
+    if got.metric == "truncated_frac":
+        return f"{got.share:.0%} of completions are cut at the token budget; what they would have answered is lost"
+    return f"Completions average {got.share:.0%} of the token budget: most of them are cut or nearly so"
+
+
+def _text(view: View, got: Cut, limit: Threshold, *, falling: bool, learning: bool) -> str:
+    budget = f" of a budget of {got.budget:.0f} tokens" if got.budget else ""
+    state = "; falling" if falling else ""
+    state += "; the reward is rising all the same" if learning else ""
+    if got.metric == "truncated_frac":
+        return (
+            f"truncated_frac is {got.share:.2f} over the last {got.n} logged steps, from "
+            f"{fmt(start(view, got.metric))} at "
+            f"the start{budget}{state} (limit {limit})"
+        )
+    return (
+        f"length_mean is {got.share:.0%}{budget} over the last {got.n} logged steps{state} (limit {limit}; the "
+        f"truncated "
+        "share itself is not logged)"
+    )
+
+
+def _flat_reward(view: View, *, learning: bool) -> tuple[Evidence, ...]:
+    reward = shift(view, "reward_mean", z=STRICT_Z)
+    if learning or not math.isfinite(reward.difference):
+        return ()
+    return (
+        Evidence(
+            "reward_mean",
+            f"reward_mean has not risen: {fmt(reward.early)} in the first third, {fmt(reward.late)} in the last",
+            reward.difference,
+            "reward",
+            reward.steps,
+            before=reward.early,
+        ),
+    )
+
+
+CHECK = Check(
+    id="L001",
+    name="truncation-high",
+    family=Family.LENGTH,
+    fault="Many completions are cut at the token budget.",
+    why="A cut completion collects whatever the cut state earns, usually failure, so the policy learns length aversion "
+    "instead of the task. Long runs were stable below 5% and unstable at 10-15%.",
+    needs=Needs(any_of=("truncated_frac", "length_mean"), rows=10),
+    thresholds=(
+        Threshold("watch_share", 0.1, "of completions", SourceKind.PAPER, "verl docs; ScaleRL 2510.13786"),
+        Threshold(
+            "majority",
+            0.5,
+            "of completions",
+            SourceKind.DEFINITION,
+            "when most completions are cut, the cut decides most rewards",
+        ),
+    ),
+    judge=judge,
+    plans={
+        "": Plan(
+            remedies=(
+                Remedy("Check which of the model's stop tokens the sampler knows", "", "check"),
+                Remedy("Raise the token budget until less than 5% are cut", "token_budget", "raise"),
+                Remedy("If they loop instead of reasoning, read rollouts and shorten the task", "", "check"),
+                Remedy("Leave cut completions out of the loss only once few are cut", "", "check"),
+            ),
+            verify=(Verify("less than 10% of completions are cut", "truncated_frac", "<", 0.1, 30),),
+        )
+    },
+    leads_to=("T001", "R001", "R004", "R010", "R013", "S001", "R002", "R014", "L003", "U009", "H001"),
+    patience=2,
+    look_alikes=(
+        LookAlike("the model ends with a token that the trainer does not count", "lengths stay below the budget: L005"),
+        LookAlike("a share that is falling while the reward rises", "both trends; watch at most"),
+    ),
+    sources=("why-grpo-training-fails: sequence length and truncation", "failures-and-bands 5: truncation"),
+)

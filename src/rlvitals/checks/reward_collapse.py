@@ -1,0 +1,162 @@
+"""R002: the reward fell from an established level to near its floor and stays there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from rlvitals import stats
+from rlvitals.check import (
+    Action,
+    Check,
+    Clear,
+    Confidence,
+    Evidence,
+    Family,
+    Finding,
+    Fired,
+    LookAlike,
+    Needs,
+    Onset,
+    Outcome,
+    Plan,
+    Remedy,
+    Rollback,
+    SourceKind,
+    Threshold,
+    Verify,
+)
+from rlvitals.checks.common import fmt, reward_scale
+from rlvitals.view import Trace, View
+
+BLOCK = 20  # logged values in the stretches compared: now, and the best earlier one
+
+
+def best_block(trace: Trace, k: int) -> tuple[float, int, np.ndarray]:
+    """Return (mean, index of its last point, values) of the best k consecutive points before the last k."""
+    y = trace.value[: trace.size - k]
+    width = min(k, y.size)
+    sums = np.cumsum(np.concatenate([[0.0], y]))
+    means = (sums[width:] - sums[:-width]) / width
+    at = int(np.argmax(means))
+    return float(means[at]), at + width - 1, y[at : at + width]
+
+
+def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
+    trace = view.trace("reward_mean")
+    k = BLOCK if trace.size >= 3 * BLOCK or view.rows <= 512 else max(trace.size // 6, 3)
+    if trace.size < 2 * k:
+        k = trace.size // 2
+    steps, values = view.recent("reward_mean")
+    steps, values = steps[-BLOCK:], values[-BLOCK:]
+    best, at, earlier = best_block(trace, k)
+    drop = stats.change(earlier, values, z=limits["z"].value)
+    scale, lost = reward_scale(view), best - float(values.mean())
+    floor = scale.low if scale.known else min(scale.low, 0.0)  # step means alone do not show how low a reward can be
+    above = best - floor
+    part = lost / above if above > 0 else 0.0
+    noise = math.hypot(stats.noise_sd(earlier), stats.noise_sd(values))
+    fell = -drop.high  # smallest plausible size of the fall
+    limit = limits["lost_share"]
+    if part < limit.value or not fell > 0.5 * limit.value * above or not lost > 2 * noise:
+        return Clear(
+            f"reward_mean is {fmt(float(values.mean()))} against {fmt(best)} in its best {k} points: "
+            f"{max(part, 0):.0%} of "
+            f"what it had above its floor is lost; limit {limit.value:.0%}"
+        )
+    onset, quick = find_onset(trace, at, best, float(values.mean()))
+    flat = bool(np.ptp(values) == 0.0)
+    steady = float(np.std(earlier)) < limits["steady"].value * lost  # else a step is within the noise of the level
+    outage = quick and flat and steady
+    what = "in one step, to a constant: an environment or verifier outage" if outage else "and stays there"
+    return Fired(
+        Finding(
+            f"The reward fell from {fmt(best)} to {fmt(float(values.mean()))} {what}",
+            Action.FIX if outage else Action.STOP,
+            Confidence.HIGH if flat or (quick and steady) else Confidence.MEDIUM,
+            onset,
+            (
+                Evidence(
+                    "reward_mean",
+                    f"reward_mean fell from {fmt(best)} (best {k} points, up to step {int(trace.last[at])}) to "
+                    f"{fmt(float(values.mean()))} over the last {values.size} logged steps: {part:.0%} of what it had "
+                    f"above its floor {fmt(floor)} (limit {limit}); since {onset}",
+                    part,
+                    "of the height above the floor",
+                    (int(trace.first[at]), int(steps[-1])),
+                    limit,
+                    ">=",
+                    best,
+                ),
+            ),
+            "outage" if outage else "policy",
+        )
+    )
+
+
+def find_onset(trace: Trace, at: int, best: float, level: float) -> tuple[Onset, bool]:
+    """Return the interval in which the fall began, and whether it took two points or fewer.
+
+    It ends where the series crosses half-way down for good, and begins at the last point near the best level.
+    """
+    down = trace.value[at + 1 :] < 0.5 * (best + level)
+    down[-1:] = True
+    found = stats.first_lasting(trace.step[at + 1 :], down, share=0.9)
+    crossed = at + 1 + found if found is not None else trace.size - 1
+    near = np.flatnonzero(trace.value[: max(crossed, 1)] >= best - 0.25 * (best - level))
+    last_high = int(near[-1]) if near.size else at
+    up = np.flatnonzero(trace.value[crossed : crossed + BLOCK] >= 0.5 * (best + level))
+    settled = crossed + int(up[-1]) if up.size else crossed  # in a noisy series the fall is not over at the first low
+    return Onset(int(trace.last[last_high]), int(trace.last[settled])), settled - last_high <= 2
+
+
+CHECK = Check(
+    id="R002",
+    name="reward-collapse",
+    family=Family.REWARD,
+    fault="The reward has fallen from an established level to near its floor and has not come back.",
+    why="A fall within one step to a constant is an outage of environment or verifier; a fall over tens of steps is a "
+    "policy that breaks. Either way every further step trains on it, so the run should not go on from here.",
+    needs=Needs(all_of=("reward_mean",), rows=40),
+    thresholds=(
+        Threshold(
+            "lost_share",
+            0.6,
+            "of the best level above the floor",
+            SourceKind.MEASURED,
+            "docs/measurements.md: reward collapse",
+        ),
+        Threshold("steady", 0.25, "of the fall", SourceKind.CONVENTION, "noise before an outage"),
+        Threshold("z", 4.0, "standard errors", SourceKind.MEASURED, "docs/measurements.md: reward collapse"),
+    ),
+    judge=judge,
+    plans={
+        "": Plan(
+            remedies=(
+                Remedy("Stop, and resume from a checkpoint saved before the fall", "", ""),
+                Remedy("Read rollouts from before and after the fall", "", "check"),
+                Remedy("Lower the learning rate if gradient, entropy or KL moved first", "learning_rate", "lower"),
+            ),
+            verify=(Verify("the reward does not fall over the next 50 steps", "reward_mean", "not falling", None, 50),),
+            rollback=Rollback.BEFORE_ONSET,
+        ),
+        "outage": Plan(
+            remedies=(
+                Remedy("Check environment and verifier services at the step of the fall", "verifier", "check"),
+                Remedy("Treat verifier errors as errors, never as reward", "verifier", "set"),
+            ),
+            verify=(Verify("the reward is back near its earlier level", "reward_mean", "not falling", None, 20),),
+            rollback=Rollback.BEFORE_ONSET,
+        ),
+    },
+    leads_to=("R014", "R010", "H002", "H003"),
+    patience=2,
+    look_alikes=(
+        LookAlike("one or two bad steps", "the last 20 logged steps together are judged"),
+        LookAlike("the reward's definition changed with a version", "D005 names a rescaled reward"),
+        LookAlike("harder tasks after a curriculum step", "the success rate per tier did not fall"),
+    ),
+    sources=("detection-statistics 1.10", "failures-and-bands 2.3 #29"),
+)

@@ -1,0 +1,302 @@
+"""R003: the reward rises on a cheap component while the part that stands for the task falls or does not move."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from rlvitals.check import (
+    Action,
+    Check,
+    Clear,
+    Confidence,
+    Evidence,
+    Family,
+    Finding,
+    Fired,
+    LookAlike,
+    Needs,
+    NotApplicable,
+    Onset,
+    Outcome,
+    Plan,
+    Remedy,
+    Rollback,
+    SourceKind,
+    Threshold,
+    Verify,
+)
+from rlvitals.checks.common import Shift, fmt, now, relative_z, shift, words_in
+from rlvitals.view import View
+
+TRUTH = (
+    "correct", "accura", "acc", "answer", "solv", "success", "pass", "exact_match", "unit_test", "win", "env", "task",
+    "true",
+)  # fmt: skip
+"""Words in the names of components that stand for the task itself (convention of public reward functions)."""
+CHEAP = (
+    "format", "xml", "tag", "json", "length", "len", "lang", "style", "pars", "compil", "syntax", "int_reward", "_int",
+    "think", "repet", "penal", "bonus", "count", "approx", "strict", "soft", "exactly",
+)  # fmt: skip
+"""Words in the names of components that can be had without solving the task."""
+FORMAT = ("format", "xml", "tag", "json", "think", "strict", "soft", "approx", "exactly", "pars")
+"""Words of components that a healthy run learns first, before correctness can follow: they get a longer grace."""
+STRICT_Z = 2.6  # normal quantile of a two-sided 0.01
+Z = 3.3  # normal quantile of a two-sided 0.001
+SHORT_ROWS = 3  # a short log counts only when everything in it moves the same way at every step
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    truth: tuple[str, ...]
+    cheap: tuple[str, ...]
+    other: tuple[str, ...]
+
+
+def split(view: View) -> Parts:
+    """Sort the logged components into task, cheap and unknown ones by their names."""
+    names = [n for n in view.family("reward_part/") if view.count(n) >= SHORT_ROWS]
+    cheap = tuple(n for n in names if words_in(n, CHEAP))
+    truth = tuple(n for n in names if n not in cheap and words_in(n, TRUTH))
+    other = tuple(n for n in names if n not in cheap and n not in truth)
+    if view.has("success_frac", SHORT_ROWS):
+        truth = ("success_frac", *truth)
+    return Parts(truth, cheap, other)
+
+
+def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
+    parts = split(view)
+    if not parts.truth and not parts.other:
+        return NotApplicable("no logged component is recognisable as the task itself; map one to success_frac")
+    rows = view.count("reward_mean")
+    if rows < limits["rows"].value:
+        return _short(view, parts, limits)
+    total = shift(view, "reward_mean", z=Z)
+    risers = [n for n in (*parts.cheap, *parts.other) if shift(view, n, z=Z).low > 0]
+    judged = [n for n in parts.truth if view.count(n) >= limits["rows"].value and not _always_one(view, n)]
+    for name in judged:
+        moved = shift(view, name, z=Z)
+        lowest = view.extremes(name)[0]
+        fell = relative_z(moved) < -Z and moved.difference < -limits["fall"].value * (moved.early - min(lowest, 0.0))
+        if fell and moved.rows >= limits["rows_falling"].value and (total.low > 0 or risers):
+            return _found(view, limits, name, moved, total, risers, "falling")
+    if not total.low > 0:
+        return Clear(f"reward_mean moved by {total.difference:+.3g}, within its noise, so no component carries a gain")
+    flat = [n for n in judged if _is_flat(view, n, total, limits)]
+    if judged and len(flat) == len(judged):
+        return _found(view, limits, flat[0], shift(view, flat[0], z=STRICT_Z), total, risers, "flat")
+    if not parts.truth and risers:
+        stuck = [n for n in parts.other if n not in risers and _at_floor(view, n, total, limits)]
+        if stuck:
+            return _found(view, limits, stuck[0], shift(view, stuck[0], z=STRICT_Z), total, risers, "flat")
+    best = max(judged or parts.other, key=lambda n: shift(view, n, z=Z).difference, default="")
+    moved = shift(view, best, z=Z)
+    return Clear(
+        f"{best or 'no component'} moved by {moved.difference:+.3g} while the reward moved by "
+        f"{total.difference:+.3g}; the "
+        f"limit is {limits['truth_share'].value:.0%} of the reward's gain"
+    )
+
+
+def _always_one(view: View, name: str) -> bool:
+    lowest, _, highest, _ = view.extremes(name)
+    return lowest == highest == 1.0
+
+
+def _is_flat(view: View, name: str, total: Shift, limits: Mapping[str, Threshold]) -> bool:
+    return shift(view, name, z=STRICT_Z).high < limits["truth_share"].value * total.difference
+
+
+def _at_floor(view: View, name: str, total: Shift, limits: Mapping[str, Threshold]) -> bool:
+    """True for a component of unknown meaning that can be earned, never gets off its floor and does not move."""
+    lowest, _, highest, _ = view.extremes(name)
+    level = now(view, name)
+    return (
+        lowest >= 0
+        and highest > lowest
+        and view.count(name) >= limits["rows"].value
+        and level.mean < limits["floor_share"].value * total.difference
+        and _is_flat(view, name, total, limits)
+    )
+
+
+def _in_grace(view: View, risers: list[str], limits: Mapping[str, Threshold]) -> bool:
+    """True while only the format, or something of unknown meaning, is learned: a healthy run may begin so."""
+    if not risers or any(words_in(n, CHEAP) and not words_in(n, FORMAT) for n in risers) or not split(view).truth:
+        return False
+    rows = view.count("reward_mean")
+    done = all(view.extremes(n)[0] >= 0 and view.extremes(n)[2] <= 1 and now(view, n).mean >= 0.9 for n in risers)
+    return rows < limits["rows_format_done" if done else "rows_format"].value
+
+
+def _found(
+    view: View,
+    limits: Mapping[str, Threshold],
+    name: str,
+    moved: Shift,
+    total: Shift,
+    risers: list[str],
+    variant: str,
+) -> Outcome:
+    limit = limits["fall"] if variant == "falling" else limits["truth_share"]
+    evidence = [
+        Evidence(
+            name,
+            f"{name} went from {fmt(moved.early)} to {fmt(moved.late)} (first to last third of steps {moved.steps[0]} "
+            f"to "
+            f"{moved.steps[1]}; at most {moved.high:+.3g} at z {STRICT_Z}) while reward_mean went from "
+            f"{fmt(total.early)} to "
+            f"{fmt(total.late)} (limit {limit})",
+            moved.difference,
+            "reward",
+            moved.steps,
+            limit,
+            "<",
+            moved.early,
+        )
+    ]
+    for riser in risers[:3]:
+        up = shift(view, riser, z=Z)
+        evidence.append(
+            Evidence(
+                riser,
+                f"{riser} rose from {fmt(up.early)} to {fmt(up.late)} over the same steps",
+                up.difference,
+                "reward",
+                up.steps,
+                before=up.early,
+            )
+        )
+    act = variant == "falling" or not _in_grace(view, risers, limits)
+    word = "falls" if variant == "falling" else "does not move"
+    carrier = risers[0].partition("/")[2] if risers else "something else"
+    label = name.partition("/")[2] or name
+    return Fired(
+        Finding(
+            f"The reward is earned by {carrier} while {label} {word} ({fmt(moved.early)} to {fmt(moved.late)})",
+            Action.FIX if act else Action.WATCH,
+            Confidence.HIGH if risers else Confidence.MEDIUM,
+            Onset(moved.steps[0], _middle(moved)),
+            tuple(evidence),
+            variant,
+        )
+    )
+
+
+def _middle(moved: Shift) -> int:
+    return int(moved.steps[0] + (moved.steps[1] - moved.steps[0]) * 2 / 3)
+
+
+def _short(view: View, parts: Parts, limits: Mapping[str, Threshold]) -> Outcome:
+    """Judge a log too short for statistics: only a task part that halves while a cheap one climbs, step by step."""
+    length, total = view.head("length_mean"), view.head("reward_mean")
+    for name in parts.truth:
+        truth = view.head(name)
+        if truth.size < SHORT_ROWS or not _monotone(-truth) or truth[-1] > 0.5 * truth[0]:
+            continue
+        for cheap in parts.cheap:
+            up = view.head(cheap)
+            if up.size != truth.size or not _monotone(up) or up[-1] - up[0] < limits["short_rise"].value:
+                continue
+            moved = length.size >= SHORT_ROWS and _monotone(-length) and length[-1] < 0.7 * length[0]
+            steps = (view.first_step, view.step)
+            text = (
+                f"{name} fell at every logged step from {fmt(truth[0])} to {fmt(truth[-1])} while {cheap} rose at "
+                f"every one "
+                f"from {fmt(up[0])} to {fmt(up[-1])}"
+                + (f" and completions shortened from {length[0]:.0f} to {length[-1]:.0f} tokens" if moved else "")
+                + f" ({truth.size} logged steps; limit {limits['short_rise']})"
+            )
+            rise = limits["short_rise"]
+            evidence = Evidence(name, text, float(up[-1] - up[0]), "reward", steps, rise, ">", float(up[0]))
+            sure = moved and bool(total[-1] > total[0])
+            return Fired(
+                Finding(
+                    f"The reward is earned by {cheap.partition('/')[2]} while {name.partition('/')[2] or name} falls",
+                    Action.FIX if sure else Action.WATCH,
+                    Confidence.MEDIUM if sure else Confidence.LOW,
+                    Onset(steps[0], steps[1]),
+                    (evidence,),
+                    "falling",
+                )
+            )
+    return Clear(
+        f"{view.count('reward_mean')} logged steps are too few for a trend ({limits['rows'].value:.0f} needed), and "
+        f"no task "
+        "component halves while a cheap one climbs at every step"
+    )
+
+
+def _monotone(y: np.ndarray) -> bool:
+    return y.size >= SHORT_ROWS and bool((np.diff(y) > 0).all()) and math.isfinite(float(y.sum()))
+
+
+CHECK = Check(
+    id="R003",
+    name="component-divergence",
+    family=Family.REWARD,
+    fault="The total reward rises on a cheap component while the component that stands for the task does not.",
+    why="A weighted sum goes up whichever part goes up. Format, length, language or compiling can be learned without "
+    "solving anything; the policy then spends its steps on them and the total looks like progress.",
+    needs=Needs(all_of=("reward_mean",), any_of=("reward_part/", "success_frac"), rows=SHORT_ROWS),
+    thresholds=(
+        Threshold(
+            "truth_share",
+            0.2,
+            "of the total reward's gain",
+            SourceKind.MEASURED,
+            "docs/measurements.md: component divergence",
+        ),
+        Threshold("fall", 0.2, "of its early level", SourceKind.MEASURED, "docs/measurements.md: component divergence"),
+        Threshold(
+            "floor_share",
+            0.05,
+            "of the total reward's gain",
+            SourceKind.MEASURED,
+            "docs/measurements.md: component divergence",
+        ),
+        Threshold(
+            "rows_falling", 60, "logged steps", SourceKind.MEASURED, "docs/measurements.md: component divergence"
+        ),
+        Threshold("rows_format", 250, "logged steps", SourceKind.MEASURED, "docs/measurements.md: format comes first"),
+        Threshold(
+            "rows_format_done", 150, "logged steps", SourceKind.MEASURED, "docs/measurements.md: format comes first"
+        ),
+        Threshold("rows", 30, "logged steps", SourceKind.MEASURED, "docs/measurements.md: component divergence"),
+        Threshold(
+            "short_rise",
+            0.25,
+            "reward, rising at every step of a short log",
+            SourceKind.MEASURED,
+            "docs/measurements.md: component divergence in short logs",
+        ),
+    ),
+    judge=judge,
+    plans={
+        "": Plan(
+            remedies=(
+                Remedy("Read 20 recent rollouts that scored high: what earns the reward?", "verifier", "check"),
+                Remedy(
+                    "Pay the cheap component only when the task component is earned, or lower its weight",
+                    "verifier",
+                    "set",
+                ),
+                Remedy("Resume from a checkpoint before the task component stopped moving", "", ""),
+            ),
+            verify=(Verify("the task component rises with the reward", "success_frac", "not falling", None, 50),),
+            rollback=Rollback.BEFORE_ONSET,
+        )
+    },
+    leads_to=("L002", "L003", "R014", "R012", "H001", "H002", "H003", "S001", "K001", "E001", "R009"),
+    look_alikes=(
+        LookAlike(
+            "format is learned first, correctness follows",
+            "the task component's bound exceeds 20% of the gain, and format alone is only watched at first",
+        ),
+        LookAlike("a component at its maximum has no room", "a component that is always 1 is not judged"),
+    ),
+    sources=("failures-and-bands 2.2", "simpleRL reports", "lab-facts D 13"),
+)

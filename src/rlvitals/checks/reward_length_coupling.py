@@ -1,0 +1,112 @@
+"""R008: the reward follows the length of the answers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from rlvitals import stats
+from rlvitals.check import (
+    Action,
+    Check,
+    Clear,
+    Confidence,
+    Evidence,
+    Family,
+    Finding,
+    Fired,
+    LookAlike,
+    Needs,
+    Outcome,
+    Plan,
+    Remedy,
+    SourceKind,
+    Threshold,
+    Verify,
+)
+from rlvitals.checks.common import onset_of
+from rlvitals.view import View
+
+WINDOW = 200  # logged steps over which the step-to-step changes are compared
+
+
+def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
+    reward, length = view.rows_of("reward_mean")[-WINDOW:], view.rows_of("length_mean")[-WINDOW:]
+    keep = np.isfinite(reward) & np.isfinite(length)
+    steps, reward, length = view.steps_of()[-WINDOW:][keep], reward[keep], length[keep]
+    if reward.size < 30:
+        return Clear(f"{reward.size} steps carry both reward and length; 30 are needed to see a coupling")
+    x, y = _ranks(np.diff(length)), _ranks(np.diff(reward))
+    if np.ptp(x) == 0 or np.ptp(y) == 0:
+        return Clear("reward or length does not change from step to step")
+    r = float(np.corrcoef(x, y)[0, 1])
+    # differences of neighbouring steps share a value, which halves the independent ones
+    z = math.atanh(max(min(r, 0.999), -0.999)) * math.sqrt(max(x.size / 2 - 3, 1.0))
+    limit, grown = limits["correlation"], stats.trend(steps.astype(float), length, z=2.6)
+    if r < limit.value or z < limits["z"].value or not grown.rising:
+        return Clear(
+            f"step-to-step changes of reward and length have rank correlation {r:+.2f} over {x.size} steps (limit "
+            f"{limit.value} together with growing length)"
+        )
+    return Fired(
+        Finding(
+            "The reward follows length: longer answers score higher, and answers are getting longer",
+            Action.WATCH,
+            Confidence.LOW,
+            onset_of(view, "length_mean", 0.5 * float(length[:20].mean() + length[-20:].mean()), math.inf),
+            (
+                Evidence(
+                    "length_mean",
+                    f"step-to-step changes of reward and length have rank correlation {r:+.2f} (z {z:+.1f}) over "
+                    f"{x.size} "
+                    f"steps while length went from {length[:20].mean():.0f} to {length[-20:].mean():.0f} tokens "
+                    f"(limit {limit})",
+                    r,
+                    "correlation",
+                    (int(steps[0]), int(steps[-1])),
+                    limit,
+                    ">=",
+                ),
+            ),
+        )
+    )
+
+
+def _ranks(y: np.ndarray) -> np.ndarray:
+    return np.argsort(np.argsort(y, kind="stable"), kind="stable").astype(float)
+
+
+CHECK = Check(
+    id="R008",
+    name="reward-length-coupling",
+    family=Family.REWARD,
+    fault="The reward moves with the length of the answers, and the length is drifting the rewarded way.",
+    why="If longer answers score better at equal quality, the judge is measuring length. Step means cannot show equal "
+    "quality; only rollouts within groups can, so this is a lead, not a verdict.",
+    needs=Needs(all_of=("reward_mean", "length_mean"), rows=60),
+    thresholds=(
+        Threshold("correlation", 0.6, "rank correlation", SourceKind.CONVENTION, "detection-statistics 1.10"),
+        Threshold("z", 4.0, "standard errors", SourceKind.CONVENTION, "normal tail 3e-5"),
+    ),
+    judge=judge,
+    plans={
+        "": Plan(
+            remedies=(
+                Remedy("Compare reward and length within groups of rollouts, truncated ones left out", "", "check"),
+                Remedy("If a judge pays for length, normalise or cap it", "verifier", "set"),
+            ),
+            verify=(Verify("length stops drifting", "length_mean", "not rising", None, 50),),
+        )
+    },
+    leads_to=("L002", "L003"),
+    patience=3,
+    look_alikes=(
+        LookAlike(
+            "harder prompts need longer answers and score lower", "only the drift in the rewarded direction counts"
+        ),
+        LookAlike("reasoning grows longer as it gets better", "held-out scores rise with it"),
+    ),
+    sources=("why-grpo-training-fails: sequence length and truncation", "detection-statistics 1.10"),
+)

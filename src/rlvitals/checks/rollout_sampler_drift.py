@@ -1,0 +1,165 @@
+"""O001: the sampler does not sample what the trainer assumes: other temperature, or a truncated distribution."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from rlvitals import stats
+from rlvitals.check import (
+    Action,
+    Check,
+    Clear,
+    Confidence,
+    Evidence,
+    Family,
+    Finding,
+    Fired,
+    LookAlike,
+    Needs,
+    Outcome,
+    Plan,
+    Remedy,
+    SourceKind,
+    Threshold,
+    Verify,
+)
+from rlvitals.checks import course
+from rlvitals.checks.common import fmt, onset_of
+from rlvitals.schema import Float64
+from rlvitals.view import View
+
+ROWS = 50  # recent rows
+LEAST_ROWS = 15
+LOWEST_KEPT = 0.8  # a mean ratio below this is no kept mass of any usual top-p: another fault
+
+
+def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
+    gap = _surprisal_gap(view, limits)
+    mass = _kept_mass(view, limits)
+    found = [f for f in (gap, mass) if isinstance(f, Finding)]
+    if len(found) == 2 and found[0].action is Action.WATCH:
+        both = (*found[0].evidence, *found[1].evidence)
+        text = f"{found[0].summary}; the mean ratio agrees"
+        return Fired(Finding(text, Action.WATCH, Confidence.HIGH, found[0].onset, both, found[0].variant))
+    if found:
+        return Fired(found[0])
+    return Clear("; ".join(f for f in (gap, mass) if isinstance(f, str) and f))
+
+
+def _certainty(values: Float64, target: float) -> float:
+    """Return |mean - target| in standard errors, allowing for autocorrelation."""
+    away = abs(float(values.mean()) - target)
+    inflation = stats.inflation(np.arange(values.size, dtype=float), values)
+    error = math.sqrt(float(values.var(ddof=1)) / values.size * inflation)
+    return away / max(error, away / course.CERTAIN) if away > 0 else 0.0
+
+
+def _surprisal_gap(view: View, limits: Mapping[str, Threshold]) -> Finding | str:
+    """Surprisal minus entropy is 0 when tokens were drawn from the scored policy, whatever that policy is."""
+    steps, surprisal, entropy = view.steps_of(ROWS), view.rows_of("surprisal_mean", ROWS), view.rows_of("entropy", ROWS)
+    keep = np.isfinite(surprisal) & np.isfinite(entropy) & (entropy > 0)
+    if keep.sum() < LEAST_ROWS:
+        return ""
+    relative = (surprisal[keep] - entropy[keep]) / entropy[keep]
+    mean, z = float(relative.mean()), _certainty(relative, 0.0)
+    where = (int(steps[keep][0]), int(steps[keep][-1]))
+    seen = (
+        f"the sampled tokens' surprisal is {fmt(100 * mean)}% away from the entropy over steps {where[0]}-{where[1]} "
+        f"({fmt(z)} standard errors)"
+    )
+    small, large, sure = limits["gap_small"], limits["gap_large"], limits["z"]
+    if not (abs(mean) > small.value and z > sure.value):
+        return f"{seen}; limit {small}"
+    limit = large if abs(mean) > large.value else small
+    evidence = Evidence("surprisal_mean", f"{seen}; limit {limit}", mean, "of the entropy", where, limit, ">", 0.0)
+    side = "sharper (lower temperature or top-p)" if mean < 0 else "flatter (higher temperature)"
+    what = f"the sampler is {side} than the policy that the trainer scores: surprisal "
+    f"{fmt(100 * mean)}% off the entropy"
+    first = max(view.first_seen("surprisal_mean"), view.first_seen("entropy"))
+    onset = onset_of(view, "surprisal_mean", 0.0, math.inf)
+    onset = type(onset)(first, max(first, onset.last))
+    action = Action.ADJUST if limit is large else Action.WATCH
+    confidence = Confidence.HIGH if limit is large else Confidence.MEDIUM
+    return Finding(what, action, confidence, onset, (evidence,), "temperature")
+
+
+def _kept_mass(view: View, limits: Mapping[str, Threshold]) -> Finding | str:
+    """The mean ratio of full-vocabulary trainer to renormalised sampler probabilities is the mass that was kept."""
+    steps, values = view.recent("sampler_ratio_mean", ROWS)
+    if values.size < LEAST_ROWS:
+        return ""
+    mean, z = float(values.mean()), _certainty(values, 1.0)
+    where = (int(steps[0]), int(steps[-1]))
+    seen = (
+        f"the mean ratio of trainer to sampler probability is {mean:.4f} over steps {where[0]}-{where[1]} "
+        f"({fmt(z)} standard errors from 1)"
+    )
+    limit = limits["kept_mass"]
+    if not (LOWEST_KEPT < mean < limit.value and z > limits["z"].value):
+        return f"{seen}; limit {limit}"
+    top_p = view.config.top_p
+    known = f"; top_p is {fmt(top_p)} in the config" if top_p is not None else ""
+    evidence = Evidence("sampler_ratio_mean", f"{seen}{known}; limit {limit}", mean, "ratio", where, limit, "<", 1.0)
+    what = f"the sampler keeps about {100 * mean:.1f}% of the probability mass (top-p, top-k or min-p){known}"
+    onset = onset_of(view, "sampler_ratio_mean", LOWEST_KEPT, limit.value)
+    return Finding(what, Action.WATCH, Confidence.MEDIUM, onset, (evidence,), "truncated")
+
+
+_BASIS = "docs/measurements.md: Sampler identities"
+CHECK = Check(
+    id="O001",
+    name="sampler-settings-drift",
+    family=Family.ROLLOUT,
+    fault="The sampler runs with other settings than the trainer assumes.",
+    why="Two identities hold whenever tokens are drawn from the policy that is scored: their mean surprisal equals its "
+    "entropy, and the mean ratio of trainer to sampler probability is 1. A sharper temperature breaks the first even "
+    "where the logged probabilities agree exactly; top-p breaks the second by the mass it cuts. Such drift between the "
+    "intended and the deployed sampler is common and invisible in the other curves.",
+    needs=Needs(any_of=("surprisal_mean", "sampler_ratio_mean"), rows=LEAST_ROWS),
+    thresholds=(
+        Threshold("gap_small", 0.05, "of the entropy", SourceKind.MEASURED, _BASIS),
+        Threshold("gap_large", 0.15, "of the entropy", SourceKind.MEASURED, f"{_BASIS} (T=0.7: -15 to -30%)"),
+        Threshold("kept_mass", 0.995, "ratio", SourceKind.DEFINITION, f"1 with full support; {_BASIS}"),
+        Threshold("z", 5, "standard errors", SourceKind.MEASURED, _BASIS),
+    ),
+    judge=judge,
+    patience=2,
+    plans={
+        "": Plan(
+            remedies=(
+                Remedy(
+                    "Compare the sampler's real temperature, top-p, top-k and min-p with the config",
+                    "temperature",
+                    "check",
+                ),
+                Remedy(
+                    "Return processed log-probabilities from the sampler, and score at the same temperature",
+                    "temperature",
+                    "check",
+                ),
+            ),
+            verify=(Verify("surprisal equals entropy within 5%", "surprisal_mean", "", None, 20),),
+        ),
+        "truncated": Plan(
+            remedies=(
+                Remedy(
+                    "Set the sampler's top-p to 1 and top-k off for "
+                    "training rollouts, or score over the kept tokens alone",
+                    "top_p",
+                    "set",
+                ),
+            ),
+            verify=(Verify("the mean ratio is 1", "sampler_ratio_mean", ">", 0.995, 20),),
+        ),
+    },
+    leads_to=("O002", "S001", "Y002", "K004", "E001", "E002", "H001", "U006"),
+    look_alikes=(
+        LookAlike("A mean ratio slightly off 1", "within its own noise, or above 0.995"),
+        LookAlike("A mean ratio of 0.5", "a ratio of whole sequences, or masked ones: no kept mass"),
+        LookAlike("Stale weights", "they hardly move surprisal minus entropy; the version lag shows them"),
+    ),
+    sources=("detection-statistics 1.9", "Why GRPO training fails: sampling configuration", "trl#6789"),
+)

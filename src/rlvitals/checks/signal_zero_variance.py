@@ -1,0 +1,242 @@
+"""S001: most groups have no reward differences, so most of the batch teaches nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from rlvitals import stats
+from rlvitals.check import (
+    Action,
+    Check,
+    Clear,
+    Confidence,
+    Evidence,
+    Family,
+    Finding,
+    Fired,
+    LookAlike,
+    Needs,
+    NoData,
+    Onset,
+    Outcome,
+    Plan,
+    Remedy,
+    SourceKind,
+    Threshold,
+    Verify,
+)
+from rlvitals.checks.common import RECENT, fmt
+from rlvitals.checks.signal_common import Standing, Tied, level_onset, span, standing, tied_groups
+from rlvitals.schema import Float64
+from rlvitals.view import View
+
+MIN_ROWS = 20
+LONGER = 100  # rows over which a share must last before it asks for a move
+MIN_ALL_TIED = 5  # rows that say something by themselves when every group in every one of them is tied
+ALL_TIED = 0.999  # a printed share of 1.000
+ENOUGH_GROUPS = 64  # tied groups after which even a pass rate of 0.01 would have shown a mixed one (G = 8: 99.4%)
+MIN_ONE_GROUP = 32  # groups to aggregate before a share means anything (detection-statistics 1.8)
+Z = 2.3
+Z_STRICT = 3.5  # for what asks for a move: about 1 in 5,000 at a true share of two thirds, one group per step
+METRICS = ("zero_variance_frac", "all_wrong_frac", "advantage_std", "reward_std")
+
+
+def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
+    tied = tied_groups(view)
+    needed = MIN_ONE_GROUP if view.config.prompts_per_step == 1 else MIN_ROWS
+    if tied is None or tied.size < MIN_ALL_TIED:
+        return NoData(METRICS, f"needs {needed} values of one of them")
+    if tied.size < needed and not np.all(tied.values >= ALL_TIED):
+        return NoData((tied.source,), f"{tied.size} values; {needed} are needed")
+    share, low = _share(tied.values, Z)
+    half, most = limits["tied_share"], limits["tied_most"]
+    law = _law(view)
+    at_least = "" if tied.exact else "at least "
+    shown = (
+        f"{at_least}{share:.0%} of the groups had no reward differences over steps {span(tied.steps)[0]}-"
+        f"{span(tied.steps)[1]} (from {tied.source}){law}"
+    )
+    if low <= half.value:
+        return Clear(f"{shown}; limit {half}")
+    stand = standing(view)
+    variant = _variant(view, stand)
+    onset = level_onset(tied.trace, view.first_seen(METRICS[0] if tied.source == METRICS[0] else "reward_mean"))
+    lasting = share >= most.value and _lasts(view, onset, limits)
+    enough = tied.size >= needed or tied.size * (view.config.prompts_per_step or 1) >= ENOUGH_GROUPS
+    learns = stand.rising or (share < limits["tied_nearly_all"].value and stand.slope_z > limits["hint_z"].value)
+    act = lasting and enough and not stand.solved and not learns and variant != "all right"
+    limit = most if share >= most.value else half
+    evidence = [
+        Evidence(
+            metric=tied.source,
+            text=f"{shown}; lower bound {low:.0%}; limit {limit}",
+            observed=share,
+            unit="share of groups",
+            steps=span(tied.steps),
+            threshold=limit,
+            comparison=">",
+            before=_early(tied),
+        )
+    ]
+    if act:
+        evidence.append(_not_rising(view, stand, limits))
+    useful = _useful(view, share)
+    summary = (
+        f"{at_least}{share:.0%} of the groups give no learning signal" + (f", {variant}" if variant else "") + useful
+    )
+    action, confidence = (Action.ADJUST, Confidence.HIGH) if act else (Action.WATCH, Confidence.MEDIUM)
+    return Fired(Finding(summary, action, confidence, onset, tuple(evidence), variant))
+
+
+def _lasts(view: View, onset: Onset, limits: Mapping[str, Threshold]) -> bool:
+    """True when the share stays high beyond chance since its onset, over at most LONGER rows and at least RECENT.
+
+    One group per step makes every row 0 or 1; two thirds of tied steps are then common in runs that learn.
+    """
+    longer = tied_groups(view, LONGER)
+    if longer is None:
+        return False
+    since = min(int(np.searchsorted(longer.steps, onset.first)), max(longer.size - RECENT, 0))
+    share, low = _share(longer.values[since:], Z_STRICT)
+    return share >= limits["tied_most"].value and low >= limits["tied_lower"].value
+
+
+def _share(values: Float64, z: float) -> tuple[float, float]:
+    """Return the mean share of tied groups and its lower bound under autocorrelated noise."""
+    infl = stats.inflation(np.arange(values.size, dtype=float), values)
+    error = math.sqrt(float(values.var(ddof=1)) / values.size * infl)
+    return float(values.mean()), float(values.mean()) - z * error
+
+
+def _law(view: View) -> str:
+    """Return what the finite-group law expects at the observed pass rate, as a clause; "" when that is unknown."""
+    group = view.config.group_size
+    if group is None or not view.has("success_frac", 5):
+        return ""
+    rate = float(view.recent("success_frac")[1][-RECENT:].mean())
+    expected = stats.zero_variance_law(rate, group)
+    return f"; groups of {group} at a pass rate of {rate:.2f} tie in {expected:.0%} of cases or more"
+
+
+def _variant(view: View, stand: Standing) -> str:
+    """Say whether the tied groups are all wrong or all right, from their shares or else from the reward's place."""
+    if view.has("all_wrong_frac", 5) and view.has("all_right_frac", 5):
+        wrong, right = (float(view.recent(m)[1][-RECENT:].mean()) for m in ("all_wrong_frac", "all_right_frac"))
+        return "all wrong" if wrong > 2 * right else "all right" if right > 2 * wrong else ""
+    if stand.where == "top" and (stand.known or stand.gained):
+        return "all right"
+    if stand.where == "floor" and (stand.known or _at_floor(view)):
+        return "all wrong"
+    return ""
+
+
+def _at_floor(view: View) -> bool:
+    """True when the recent reward is most of the time exactly the lowest that this run has seen."""
+    values = view.recent("reward_mean")[1][-RECENT:]
+    return bool(values.size and np.mean(values == view.extremes("reward_mean")[0]) > 0.5)
+
+
+def _not_rising(view: View, stand: Standing, limits: Mapping[str, Threshold]) -> Evidence:
+    steps, values = view.recent("reward_mean")
+    steps, values = steps[values.size // 2 :], values[values.size // 2 :]
+    slope = stats.trend(steps.astype(float), values, z=Z)
+    z = slope.z if math.isfinite(slope.z) else 0.0
+    return Evidence(
+        metric="reward_mean",
+        text=f"the reward does not rise: {fmt(stand.start)} at the start, {fmt(stand.level)} now, trend z {z:.1f} over "
+        f"the last half; limit {limits['trend_z']}",
+        observed=z,
+        unit="z",
+        steps=span(steps),
+        threshold=limits["trend_z"],
+        comparison="<",
+        before=stand.start,
+    )
+
+
+def _early(tied: Tied) -> float | None:
+    return float(tied.trace.value[: max(tied.trace.size // 5, 1)].mean()) if tied.trace.size else None
+
+
+def _useful(view: View, share: float) -> str:
+    prompts = view.config.prompts_per_step
+    return f"; {prompts * (1 - share):.1f} of {prompts} groups a step are useful" if prompts else ""
+
+
+VERIFY = (Verify("the share of tied groups is below 0.5", "zero_variance_frac", "<", 0.5, 50),)
+CURRICULUM = "curriculum"
+
+CHECK = Check(
+    id="S001",
+    name="zero-variance-groups",
+    family=Family.SIGNAL,
+    fault="Most groups have no reward differences, so most of the batch teaches nothing.",
+    why="The advantage is the reward's distance from its group's mean; in a tied group it is 0 for every rollout. "
+    "A run at "
+    "90% tied groups trains on a tenth of its data. The causes are tasks too hard, tasks too easy, or sampling so "
+    "narrow "
+    "that the rollouts of a group are the same. Half of the groups tied is common and still learns.",
+    needs=Needs(any_of=METRICS, rows=MIN_ALL_TIED),
+    thresholds=(
+        Threshold(
+            "tied_share",
+            0.5,
+            "share of groups",
+            SourceKind.CONVENTION,
+            "Why GRPO training fails: a healthy run keeps it well below half",
+        ),
+        Threshold("tied_most", 0.9, "share of groups", SourceKind.MEASURED, "docs/measurements.md: Tied groups"),
+        Threshold("tied_lower", 0.75, "share of groups", SourceKind.MEASURED, "docs/measurements.md: Tied groups"),
+        Threshold("tied_nearly_all", 0.95, "share of groups", SourceKind.MEASURED, "docs/measurements.md: Tied groups"),
+        Threshold("hint_z", 1.0, "z", SourceKind.CONVENTION, "a hint of a rise holds the move back below that share"),
+        Threshold("trend_z", Z, "z", SourceKind.MEASURED, "docs/measurements.md: Trend tests under AR(1) noise"),
+    ),
+    judge=judge,
+    plans={
+        "": Plan(
+            remedies=(
+                Remedy("Train on tasks that the policy solves sometimes: pass rates of 0.1 to 0.9", CURRICULUM, "set"),
+                Remedy(
+                    "Rebalance the mixture towards prompts whose groups are mixed, or drop tied groups",
+                    "mixture",
+                    "set",
+                ),
+                Remedy("Sample more diversely", "temperature", "raise"),
+            ),
+            verify=VERIFY,
+        ),
+        "all wrong": Plan(
+            remedies=(
+                Remedy("Start from an easier tier, or warm up with supervised examples", CURRICULUM, "lower"),
+                Remedy("Mix in easier prompts until some groups are mixed", "mixture", "set"),
+                Remedy("Sample more diversely, or more rollouts per prompt", "temperature", "raise"),
+            ),
+            verify=VERIFY,
+        ),
+        "all right": Plan(
+            remedies=(
+                Remedy("Move on to harder tasks, or stop: what is left to learn here is little", CURRICULUM, "raise"),
+                Remedy("Mix in harder prompts and drop those that are always solved", "mixture", "set"),
+                Remedy("Sample more diversely", "temperature", "raise"),
+            ),
+            verify=VERIFY,
+        ),
+    },
+    leads_to=("S005", "U008", "R010", "K002", "U007"),
+    look_alikes=(
+        LookAlike("One group per step: std 0 in many steps", "the share over at least 32 groups"),
+        LookAlike("The task is nearly solved, most groups are all right", "the reward is at its top"),
+        LookAlike("Small groups at an extreme pass rate", "the finite-group law p^G + (1-p)^G"),
+        LookAlike("A hard task before it takes off", "the reward rises"),
+    ),
+    patience=2,
+    sources=(
+        "Why GRPO training fails",
+        "RL-ZVP 2509.21880",
+        "detection-statistics 1.8",
+        "failures-and-bands 2.3 #14-16",
+    ),
+)

@@ -1,0 +1,144 @@
+"""Y004: rollouts are older than the tolerance, or their age grows with every step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from rlvitals.check import (
+    Action,
+    Check,
+    Clear,
+    Confidence,
+    Evidence,
+    Family,
+    Finding,
+    Fired,
+    LookAlike,
+    Needs,
+    Onset,
+    Outcome,
+    Plan,
+    Remedy,
+    SourceKind,
+    Threshold,
+    Verify,
+)
+from rlvitals.checks.common import fmt, onset_of
+from rlvitals.view import View
+
+LAGS = ("version_lag_max", "version_lag_mean")
+ROWS = 20  # recent rows
+STUCK_ROWS = 10  # rows in which the age must grow with the step
+
+
+def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
+    metric = next(m for m in LAGS if view.has(m, 5))
+    steps, lag = view.recent(metric)
+    steps, lag = steps[-ROWS:], lag[-ROWS:]
+    stuck = _stuck(metric, steps, lag, limits)
+    if stuck is not None:
+        return Fired(stuck)
+    tolerance = _tolerance(view, limits)
+    over = lag > tolerance.value
+    top, share = float(lag.max()), float(over.mean())
+    where = (int(steps[0]), int(steps[-1]))
+    if not over.any():
+        return Clear(f"{metric} is at most {fmt(top)} versions over steps {where[0]}-{where[1]}; limit {tolerance}")
+    onset = onset_of(view, metric, float(np.nextafter(tolerance.value, np.inf)), np.inf)
+    text = (
+        f"{metric} is above its tolerance in {100 * share:.0f}% of the rows of steps {where[0]}-{where[1]}, largest "
+        f"{fmt(top)} versions; limit {tolerance}"
+    )
+    evidence = Evidence(metric, text, top, "versions", where, tolerance, ">")
+    lasting = share >= limits["lasting_share"].value
+    own = tolerance.source is SourceKind.USER
+    action = Action.FIX if lasting and own else Action.WATCH
+    what = f"rollouts are up to {fmt(top)} policy versions old; the tolerance is {fmt(tolerance.value)}"
+    confidence = Confidence.HIGH if own and lasting else Confidence.LOW
+    return Fired(Finding(what, action, confidence, onset, (evidence,), "tolerance"))
+
+
+def _tolerance(view: View, limits: Mapping[str, Threshold]) -> Threshold:
+    own = view.config.max_version_lag
+    if own is None:
+        return limits["tolerance"]
+    where = view.config.sources.get("max_version_lag", "the run's own tolerance")
+    return Threshold("tolerance", own, "versions", SourceKind.USER, where)
+
+
+def _stuck(metric: str, steps: np.ndarray, lag: np.ndarray, limits: Mapping[str, Threshold]) -> Finding | None:
+    """The age of the rollouts grows by one per step: the version stands still while the step advances."""
+    if lag.size < STUCK_ROWS:
+        return None
+    steps, lag = steps[-STUCK_ROWS:], lag[-STUCK_ROWS:]
+    limit = limits["growth_per_step"]
+    growth = np.diff(lag) / np.diff(steps)
+    slope = float((lag[-1] - lag[0]) / (steps[-1] - steps[0]))
+    if not (bool((growth > 0).all()) and slope > limit.value):
+        return None
+    where = (int(steps[0]), int(steps[-1]))
+    text = (
+        f"{metric} grew from {fmt(float(lag[0]))} to {fmt(float(lag[-1]))} versions over steps {where[0]}-{where[1]}, "
+        f"{fmt(slope)} per step in every row; limit {limit}"
+    )
+    began = round(float(steps[-1]) - float(lag[-1]) / slope)
+    evidence = Evidence(metric, text, slope, "versions/step", where, limit, ">", float(lag[0]))
+    what = f"the sampler has stood still since about step {began}: rollouts get one version older with every step"
+    return Finding(what, Action.FIX, Confidence.HIGH, Onset(max(began, 0), where[0]), (evidence,), "stuck")
+
+
+CHECK = Check(
+    id="Y004",
+    name="version-lag",
+    family=Family.SYNC,
+    fault="Rollouts are sampled by a policy that is too old.",
+    why="The update treats rollouts as if the current policy had made them. Beyond the staleness that was chosen on "
+    "purpose the update degrades quietly; a lag that grows by one per step means that weight transfer has stopped.",
+    needs=Needs(any_of=LAGS, rows=5),
+    thresholds=(
+        Threshold(
+            "tolerance",
+            8,
+            "versions",
+            SourceKind.PAPER,
+            "ScaleRL 2510.13786 (PipelineRL-8); set max_version_lag for your own",
+        ),
+        Threshold(
+            "lasting_share", 0.25, "of the last 20 rows", SourceKind.CONVENTION, "a single late rollout is no fault"
+        ),
+        Threshold(
+            "growth_per_step",
+            0.9,
+            "versions/step",
+            SourceKind.DEFINITION,
+            "a version that stands still while the step advances ages by one per step",
+        ),
+    ),
+    judge=judge,
+    plans={
+        "": Plan(
+            remedies=(
+                Remedy("Find which samplers miss updates: log the policy version of every rollout", "sync", "check"),
+                Remedy("Lower the number of batches in flight", "sync", "lower"),
+                Remedy("Turn on the importance correction for stale rollouts", "sync", "set"),
+            ),
+            verify=(Verify("the lag stays within the tolerance for 20 steps", "version_lag_max", "<", None, 20),),
+        ),
+        "stuck": Plan(
+            remedies=(
+                Remedy("Restart the weight transfer and check that the sampler's version advances", "sync", "set"),
+                Remedy("Compare a fingerprint of one weight in sampler and trainer after a sync", "sync", "check"),
+            ),
+            verify=(Verify("the lag stops growing", "version_lag_max", "not rising", None, 20),),
+        ),
+    },
+    leads_to=("Y001", "Y002", "Y003", "U006", "R010", "R014", "K001"),
+    look_alikes=(
+        LookAlike("A constant lag of 1 in an asynchronous trainer", "within the tolerance"),
+        LookAlike("The lag rises once after a long rollout", "not in every one of ten rows"),
+        LookAlike("A small lag that is no all-clear", "the counter may advance without a transfer: see the gap checks"),
+    ),
+    sources=("Why GRPO training fails: stale rollouts", "detection-statistics 1.9"),
+)

@@ -1,0 +1,222 @@
+"""T001: the base policy almost never succeeds, so there is nothing to amplify."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from rlvitals import stats
+from rlvitals.check import (
+    Action,
+    Check,
+    Clear,
+    Confidence,
+    Evidence,
+    Family,
+    Finding,
+    Fired,
+    LookAlike,
+    Needs,
+    NoData,
+    NotApplicable,
+    Onset,
+    Outcome,
+    Plan,
+    Remedy,
+    SourceKind,
+    Threshold,
+    Verify,
+)
+from rlvitals.checks.common import RECENT, fmt, now, reward_scale, rollouts_per_row, shift, tied_share
+from rlvitals.view import View
+
+MIN_ROWS = 6
+FULL_ROWS = 20  # below this only a run without a single success is judged
+
+
+@dataclass(frozen=True, slots=True)
+class Success:
+    metric: str
+    floor: float
+    top: float
+    head_failed: float  # share of the first rows at the floor
+    failed: float  # share of the recent rows at the floor
+    rate: float  # recent mean, as a share of the range
+    rows: int
+
+
+def measure(view: View) -> Success | None:
+    """Return how often the policy fails altogether, None when nothing says what failing is."""
+    metric = "success_frac" if view.has("success_frac", MIN_ROWS) else "reward_mean"
+    if not view.has(metric, MIN_ROWS):
+        return None
+    if metric == "success_frac":
+        floor, top = 0.0, 1.0
+    else:
+        scale = reward_scale(view)
+        floor, top = scale.low, scale.high
+        lowest, _, highest, _ = view.extremes(metric)
+        if lowest == highest:
+            floor, top = lowest, (view.config.reward_max if view.config.reward_max is not None else lowest + 1.0)
+            if floor > 0 and floor != view.config.reward_min:
+                return None  # a constant above zero says nothing of failure: R001
+        elif view.config.reward_min is None:
+            floor = lowest
+        if not scale.known and floor == 0.0 and highest <= 1.0:
+            top = 1.0  # a reward between 0 and 1 is read as a share of full marks
+    near = 1e-9 * max(1.0, abs(floor))
+    head, recent = view.head(metric), view.recent(metric)[1][-RECENT:]
+    span = top - floor
+    rate = (float(recent.mean()) - floor) / span if span > 0 and recent.size else math.nan
+    return Success(
+        metric,
+        floor,
+        top,
+        float((np.abs(head - floor) <= near).mean()),
+        float((np.abs(recent - floor) <= near).mean()) if recent.size else math.nan,
+        rate,
+        view.count(metric),
+    )
+
+
+def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
+    for metric, what in (("truncated_frac", "cut at the token budget"), ("parse_failure_frac", "not parsed")):
+        level = now(view, metric)
+        if level.n and level.mean >= limits["judgeable_share"].value:
+            return NotApplicable(f"{level.mean:.0%} of completions are {what}: success cannot be judged before that")
+    got = measure(view)
+    if got is None:
+        return NoData(("success_frac",), "the reward is constant above zero or too short to show what failing is")
+    limit = limits["failed_rows"]
+    if min(got.failed, got.head_failed) < limit.value or not got.rate <= limits["success_rate"].value:
+        return Clear(
+            f"{got.metric} is at its floor ({fmt(got.floor)}) in {got.failed:.0%} of the recent logged steps and "
+            f"{got.head_failed:.0%} of the first ones; limit {limit.value:.0%} of both"
+        )
+    never = got.failed == 1.0 and got.head_failed == 1.0 and shift_is_flat(view, got.metric)
+    if got.rows < FULL_ROWS and not never:
+        return NoData((got.metric,), f"{got.rows} logged steps; {FULL_ROWS} are needed once anything succeeded")
+    if shift(view, got.metric).low > 0:
+        return Clear(f"{got.metric} is low ({fmt(got.rate)} of its range) but rising over the run")
+    return Fired(finding(view, got, limits, never=never))
+
+
+def shift_is_flat(view: View, metric: str) -> bool:
+    low, _, high, _ = view.extremes(metric)
+    return low == high
+
+
+def finding(view: View, got: Success, limits: Mapping[str, Threshold], *, never: bool) -> Finding:
+    level = now(view, got.metric)
+    text = (
+        f"{got.metric} is {fmt(got.floor)}, its floor, in {got.failed:.0%} of the last {level.n} logged steps and in "
+        f"{got.head_failed:.0%} of the first ones (mean {level.mean:.3g}; limit {limits['failed_rows']})"
+    )
+    per_row = rollouts_per_row(view)
+    if per_row is not None:
+        n = per_row * got.rows
+        _, upper = stats.wilson(max(got.rate, 0.0) * n, n)
+        group = view.config.group_size or 1
+        text += f"; at most {upper:.2g} of rollouts succeed (95% bound, {n:.0f} rollouts)"
+        text += f", so at most {1 - (1 - upper) ** group:.0%} of the groups carry a signal"
+    evidence = [
+        Evidence(
+            got.metric, text, got.failed, "fraction of steps", (view.first_step, view.step), limits["failed_rows"], ">="
+        )
+    ]
+    ties = tied_share(view)
+    tied = float(ties.mean()) if ties.size else math.nan
+    if ties.size:
+        evidence.append(
+            Evidence(
+                "zero_variance_frac",
+                f"{tied:.0%} of the groups of the last {ties.size} logged steps have no reward difference "
+                f"(limit {limits['tied_groups']})",
+                tied,
+                "fraction",
+                level.steps,
+                limits["tied_groups"],
+                ">=",
+            )
+        )
+    sure = tied >= limits["tied_groups"].value or (never and got.rows >= FULL_ROWS)
+    word = "no rollout has succeeded since the first step" if never else "almost no rollout has ever succeeded"
+    return Finding(
+        f"{word[0].upper()}{word[1:]}: GRPO has nothing to amplify, or the verifier returns its floor for everything",
+        Action.FIX if sure else Action.WATCH,
+        Confidence.HIGH if sure and ties.size else Confidence.MEDIUM,
+        Onset(view.first_step, view.first_step),
+        tuple(evidence),
+    )
+
+
+CHECK = Check(
+    id="T001",
+    name="base-success-near-zero",
+    family=Family.TASK,
+    fault="The policy has practically never solved a training task, from the first step on.",
+    why="The group-relative advantage needs some successes to point at: with none, every group is tied and no step "
+    "teaches anything (triage of 'Why GRPO training fails', first question). A verifier that returns its floor for "
+    "everything looks exactly the same in step logs; hand-scoring tells them apart.",
+    needs=Needs(any_of=("success_frac", "reward_mean"), rows=MIN_ROWS),
+    thresholds=(
+        Threshold(
+            "failed_rows",
+            0.7,
+            "of logged steps",
+            SourceKind.MEASURED,
+            "docs/measurements.md: base success near zero",
+        ),
+        Threshold(
+            "success_rate",
+            0.02,
+            "of the reward range",
+            SourceKind.MEASURED,
+            "docs/measurements.md: base success near zero",
+        ),
+        Threshold(
+            "tied_groups",
+            0.75,
+            "of groups",
+            SourceKind.DEFINITION,
+            "a tied group has zero advantage; three of four steps teach nothing",
+        ),
+        Threshold(
+            "judgeable_share",
+            0.9,
+            "of completions",
+            SourceKind.CONVENTION,
+            "a cut or unread answer says nothing of the task",
+        ),
+    ),
+    judge=judge,
+    plans={
+        "": Plan(
+            remedies=(
+                Remedy(
+                    "Score gold answers with the verifier in the worker process: they must get full marks",
+                    "verifier",
+                    "check",
+                ),
+                Remedy("Start on an easier tier, or warm-start with supervised examples", "curriculum", "lower"),
+                Remedy("Check that the tasks can be solved at all through the interface the model uses", "", "check"),
+                Remedy("Sample more rollouts per prompt, so that rare successes show", "group_size", "raise"),
+            ),
+            verify=(
+                Verify(
+                    "less than half of the groups are tied over the next 20 steps", "zero_variance_frac", "<", 0.5, 20
+                ),
+            ),
+        )
+    },
+    leads_to=("R001", "R010", "R012", "R013", "S001", "S005", "U007", "U008", "K002"),
+    look_alikes=(
+        LookAlike("every completion is cut at the token budget", "truncated_frac near 1: L004 comes first"),
+        LookAlike("one hard prompt per step, so many steps end with reward 0", "the reward rises over the run"),
+        LookAlike("the verifier returns 0 for everything", "only hand-scored rollouts tell; the plan begins there"),
+    ),
+    sources=("why-grpo-training-fails: triage 1", "detection-statistics 1.10"),
+)
