@@ -35,9 +35,38 @@ def block(name: str, text: str, body: str) -> str:
     return found.sub(lambda hit: hit[1] + body + hit[2], text)
 
 
+SHOWN = ("Plan", "Rollback", "Cost")  # sections that the README shows besides the verdict and the causes
+DETAIL = " " * 5  # how far the lines under a consequence are indented
+
+
+def sections(text: str) -> list[list[str]]:
+    """Return the paragraphs of a terminal report; each begins at the left edge."""
+    out: list[list[str]] = [[]]
+    for line in (line.rstrip() for line in text.splitlines()):
+        if line[:1].isupper() and out[-1]:
+            out.append([])
+        out[-1].append(line)
+    return out
+
+
+def without_details(lines: list[str]) -> list[str]:
+    """Return the lines of the causes with one line for each consequence."""
+    kept, inside = [], False
+    for line in lines:
+        consequence = line.lstrip().startswith("└")
+        if consequence or not (inside and line.startswith(DETAIL)):
+            kept.append(line)
+        inside = consequence or (inside and line.startswith(DETAIL))
+    return kept
+
+
 def demo() -> str:
-    lines = terminal.render(diagnose(load(example())), width=80, color=False).rstrip().splitlines()
-    return "```text\n$ rlvitals demo\n" + "\n".join(line.rstrip() for line in lines) + "\n```"
+    """Return what `rlvitals demo` prints, without the parts that are only looked up."""
+    text = terminal.render(diagnose(load(example())), width=80, color=False)
+    head, _, rest = text.partition("\nVital signs")
+    tail = [line for part in sections(rest) if part and part[0].startswith(SHOWN) for line in part]
+    lines = [*without_details([line.rstrip() for line in head.splitlines()]), "[...]", "", *tail]
+    return "```text\n$ rlvitals demo\n" + "\n".join(lines).rstrip() + "\n```"
 
 
 def take_picture() -> None:
