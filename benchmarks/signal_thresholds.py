@@ -1,6 +1,6 @@
 """Error rates behind the measured limits of the data, signal and update checks: python -m benchmarks.signal_thresholds.
 
-The tables stand in docs/measurements.md: "Reward rescaling", "Tied groups", "Gradient spikes".
+The tables stand in docs/measurements.md: "Reward rescaling", "Tied groups", "Gradient spikes", "Loss spikes".
 """
 
 from __future__ import annotations
@@ -49,6 +49,16 @@ def spikes(rng: np.random.Generator, phi: float, log_sd: float, outliers: float)
     return hits / REPEATS
 
 
+def explosions(rng: np.random.Generator, dof: float, level: float) -> tuple[float, float]:
+    """Return how often 500 Student-t losses have 3 (and 1) of 100 rows above 50 medians and above 2 (U010)."""
+    most = []
+    for _ in range(REPEATS):
+        size = level * np.abs(rng.standard_t(dof, 500))
+        hit = (size > 50 * np.median(size)) & (size > 2)
+        most.append(int(np.lib.stride_tricks.sliding_window_view(hit, 100).sum(axis=1).max()))
+    return float(np.mean(np.array(most) >= 3)), float(np.mean(np.array(most) >= 1))
+
+
 def main() -> None:
     rng = np.random.default_rng(SEED)
     print("reward rescaling, largest one-step factor: phi, relative noise, 95%, maximum")
@@ -66,6 +76,11 @@ def main() -> None:
                 f"  {phi:.2f} {log_sd:.1f}  "
                 + "  ".join(f"{o}: {spikes(rng, phi, log_sd, o):.4f}" for o in (0.0, 0.01, 0.02))
             )
+    print("loss spikes: degrees of freedom, level, three in a hundred rows, at least one")
+    for dof in (1.5, 2.0, 3.0, 5.0):
+        for level in (0.02, 0.2):
+            three, one = explosions(rng, dof, level)
+            print(f"  {dof:.1f} {level:.2f}  {three:.4f}  {one:.4f}")
 
 
 if __name__ == "__main__":

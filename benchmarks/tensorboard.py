@@ -6,6 +6,7 @@ python -m benchmarks.tensorboard [--steps N] [--tags K]
 from __future__ import annotations
 
 import argparse
+import json
 import resource
 import struct
 import tempfile
@@ -16,6 +17,8 @@ from rlvitals.ingest.readers.tensorboard import read
 from rlvitals.ingest.readers.tfrecord import crc32c, mask
 from rlvitals.ingest.sources import Source
 
+RESULTS = Path(__file__).parent / "results" / "tensorboard.json"
+STEPS = 100_000
 TARGET_S = 10.0  # source: issue 4
 
 
@@ -59,7 +62,7 @@ def write(path: Path, steps: int, tags: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=100_000)
+    parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--tags", type=int, default=40)
     parser.add_argument("--keep", type=Path, help="write the file here and use it again next time")
     args = parser.parse_args()
@@ -74,6 +77,10 @@ def main() -> None:
         grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
         size = path.stat().st_size / 2**20
     last = table.columns["train/group_0/metric_0"][-1]
+    figures = {"steps": table.rows, "tags": len(table.columns) - 1, "MB": round(size), "wall_s": round(took, 2),
+               "cpu_s": round(cpu, 2), "memory_grew_MB": round(grown)}  # fmt: skip
+    if args.steps == STEPS:
+        RESULTS.write_text(json.dumps(figures, indent=1) + "\n")
     print(f"{table.rows:,} rows x {len(table.columns) - 1} tags, last value {last:g}, {size:.0f} MB: {took:.2f} s,")
     print(f"{cpu:.2f} s of it on the processor (target {TARGET_S:g} s); peak memory grew by {grown:.0f} MB")
 

@@ -9,6 +9,7 @@ onset = [40, 60]               # optional: the onset interval must overlap this 
 step_from = 1                  # optional, first step (default 1); step_every (default 1)
 steps = "1..40, 50..300/10"    # optional, in place of both: ranges of steps, with their spacing
 config = { group_size = 8 }    # optional RunConfig fields
+trainer = "TRL"                # optional name of the trainer
 series = { reward_mean = "0.2 x50" }
 evals = { math = { step = [10, 20], score = [0.2, 0.3], items = 500 } }
 """
@@ -26,7 +27,7 @@ import pytest
 from rlvitals.check import VERDICT_OF, Clear, Crashed, Fired, NoData, NotApplicable
 from rlvitals.checks import CHECKS
 from rlvitals.engine import run_engine
-from rlvitals.schema import Evals, Event, EventKind, Run, RunConfig, Segment
+from rlvitals.schema import UNKNOWN_TRAINER, Evals, Event, EventKind, Run, RunConfig, Segment, TrainerInfo
 from tests.series import series
 
 CASES = Path(__file__).parent / "cases"
@@ -64,6 +65,7 @@ def build(case: dict[str, Any]) -> Run:
         name=case["name"],
         step=steps_of(case["steps"]) if "steps" in case else start + every * np.arange(rows),
         columns=columns,
+        trainer=TrainerInfo(name=case.get("trainer", UNKNOWN_TRAINER.name)),
         config=RunConfig(**case.get("config", {})),
         evals=evals,
         segments=tuple(Segment(**s) for s in case.get("segments", [])),

@@ -93,10 +93,12 @@ def test_convention_alone_is_capped_at_watch() -> None:
 
 def test_patience_needs_consecutive_looks() -> None:
     check = make(patience=2)
-    assert isinstance(run_engine(run_of([0.0] * 4 + [1.0]), (check,)).examine().outcomes["X001"], Fired)
-    once = run_engine(run_of([0.0] * 5 + [1.0] * 3), (check,)).examine().outcomes["X001"]
-    assert isinstance(once, Clear)
-    assert once.because.startswith("seen at one look only")
+    twice = run_engine(run_of([0.0] * 4 + [1.0] * 6), (check,)).examine().outcomes["X001"]
+    assert isinstance(twice, Fired)
+    for rows in (5, 8):  # at the one look that saw it, and between looks, before any look did
+        once = run_engine(run_of([0.0] * (rows - 1) + [1.0]), (check,)).examine().outcomes["X001"]
+        assert isinstance(once, Clear)
+        assert once.because.startswith("seen at one look only")
 
 
 def test_an_incident_opens_and_closes_after_two_quiet_looks() -> None:

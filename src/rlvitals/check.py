@@ -93,7 +93,7 @@ class SourceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """One limit. `reference` says where it comes from: a paper, a document, an entry of docs/measurements.md."""
+    """One limit. `reference` says where it comes from: a paper, a report, or a heading of a page in docs/."""
 
     name: str
     value: float

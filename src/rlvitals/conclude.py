@@ -27,6 +27,7 @@ from rlvitals.diagnosis import (
     Coverage,
     Diagnosis,
     Position,
+    RollbackTarget,
     RuledOut,
 )
 from rlvitals.engine import Examination, Incident, run_engine
@@ -50,19 +51,15 @@ def conclude(examination: Examination, checks: tuple[Check, ...], *, name: str, 
     view, by_id = examination.view, {c.id: c for c in checks}
     fired = {i: o.finding for i, o in examination.outcomes.items() if isinstance(o, Fired)}
     faults = {i: f for i, f in fired.items() if f.action is not Action.NOTE}
-    causes = order_causes(explain(faults, by_id), by_id)
+    unseen = frozenset(i for i, o in examination.outcomes.items() if isinstance(o, NoData))
+    causes = order_causes(explain(faults, by_id, unseen), by_id)
     notes = tuple(Cause(i, by_id[i].name, f) for i, f in fired.items() if f.action is Action.NOTE)
     coverage = cover(examination, by_id)
     blind = blind_spots(examination, by_id, view)
     position = Position(view.rows, view.first_step, view.step, view.count("reward_mean"))
     verdict, reason = judge(causes, examination, position, coverage)
     plan, held_back = make_plan(causes, by_id, view, blind, verdict)
-    rollback = NOTHING
-    for cause in causes:
-        target = rollback_target(by_id[cause.id].plan(cause.finding.variant), cause.onset, view)
-        if target.kind is not NOTHING.kind:
-            rollback = target
-            break
+    rollback = choose_rollback(causes, by_id, view)
     crash = next((e.detail for e in view.events if e.kind is EventKind.CRASH), "")
     return Diagnosis(
         name=name,
@@ -86,61 +83,76 @@ def conclude(examination: Examination, checks: tuple[Check, ...], *, name: str, 
     )
 
 
-def explain(faults: Mapping[str, Finding], by_id: Mapping[str, Check]) -> tuple[Cause, ...]:
+def explain(
+    faults: Mapping[str, Finding], by_id: Mapping[str, Check], unseen: frozenset[str] = frozenset()
+) -> tuple[Cause, ...]:
     """Attach each fault to the upstream fault that explains it; what nothing explains is a cause.
 
-    A explains B when the `leads_to` graph reaches B from A through any checks, and B did not certainly begin first.
-    What is only to be watched explains nothing that asks for a move: it is not established enough to accuse.
-    Between two faults that reach each other the further upstream family is the cause.
+    A explains B when the `leads_to` graph reaches B from A through faults that are there, or through at most one check
+    that could not look (`unseen`), and B did not certainly begin first. What is only to be watched explains nothing
+    that asks for a move: it is not established enough to accuse. Between two that reach each other the shorter path
+    decides, then the further upstream family.
     """
     found = dict(faults)
-    reach = {i: _reachable(i, by_id) for i in found}
+    reach = {i: _distances(i, by_id, frozenset(found), unseen) for i in found}
 
     def explains(a: str, b: str) -> bool:
         if a == b or b not in reach[a] or found[b].onset.before(found[a].onset):
             return False
         if _asks_for_a_move(found[b]) and not _asks_for_a_move(found[a]):
             return False
-        return a not in reach[b] or _upstream(by_id[a], found[a]) < _upstream(by_id[b], found[b])
+        back = reach[b].get(a)
+        mine, other = _upstream(by_id[a], found[a]), _upstream(by_id[b], found[b])
+        return back is None or reach[a][b] < back or (reach[a][b] == back and mine < other)
 
     parents = {b: [a for a in found if explains(a, b)] for b in found}
     in_order = sorted(found, key=lambda i: _upstream(by_id[i], found[i]))
     roots = [i for i in found if not parents[i]] or in_order[:1]
     children: dict[str, list[str]] = {r: [] for r in roots}
-    for b in found:
-        owners = [r for r in roots if r != b and explains(r, b)] if b not in roots else []
-        if b not in roots and not owners:
-            owners = [r for r in roots if b in reach[r]] or roots[:1]
-        if owners:
-            children[min(owners, key=lambda r: _upstream(by_id[r], found[r]))].append(b)
-    return tuple(
-        Cause(
-            r,
-            by_id[r].name,
-            found[r],
-            tuple(
-                Consequence(c, by_id[c].name, found[c])
-                for c in sorted(children[r], key=lambda c: (found[c].onset.first, by_id[c].family, c))
-            ),
-        )
-        for r in roots
-    )
+    for b in in_order:
+        if b not in roots:
+            children[_owner(b, parents, roots, in_order)].append(b)
+    return tuple(Cause(r, by_id[r].name, found[r], _consequences(children[r], found, by_id)) for r in roots)
+
+
+def _owner(b: str, parents: Mapping[str, list[str]], roots: list[str], in_order: list[str]) -> str:
+    """Return the root that a consequence belongs to: the most upstream one found by climbing its parents."""
+    todo, seen = [b], {b}
+    while todo:
+        for a in parents[todo.pop()]:
+            if a not in seen:
+                seen.add(a)
+                todo.append(a)
+    return next((r for r in in_order if r in seen and r in roots), roots[0])
+
+
+def _consequences(
+    ids: Sequence[str], found: Mapping[str, Finding], by_id: Mapping[str, Check]
+) -> tuple[Consequence, ...]:
+    in_order = sorted(ids, key=lambda c: (found[c].onset.first, by_id[c].family, c))
+    return tuple(Consequence(c, by_id[c].name, found[c]) for c in in_order)
 
 
 def _asks_for_a_move(finding: Finding) -> bool:
     return VERDICT_OF[finding.action] in (Verdict.ACT, Verdict.STOP)
 
 
-def _reachable(start: str, by_id: Mapping[str, Check]) -> frozenset[str]:
-    seen: set[str] = set()
-    todo = list(by_id[start].leads_to)
+def _distances(start: str, by_id: Mapping[str, Check], fired: frozenset[str], unseen: frozenset[str]) -> dict[str, int]:
+    """Return the faults that one can have led to, with the number of steps to each."""
+    best: dict[str, int] = {}
+    todo: list[tuple[str, int, bool]] = [(start, 0, False)]
+    seen: set[tuple[str, bool]] = set()
     while todo:
-        at = todo.pop()
-        if at in seen or at not in by_id:
-            continue
-        seen.add(at)
-        todo.extend(by_id[at].leads_to)
-    return frozenset(seen)
+        at, far, guessed = todo.pop(0)
+        for then in by_id[at].leads_to:
+            if then in fired and then != start:
+                best.setdefault(then, far + 1)
+            passes = then in fired or (then in unseen and not guessed)
+            guess = guessed or then not in fired
+            if passes and then in by_id and (then, guess) not in seen:
+                seen.add((then, guess))
+                todo.append((then, far + 1, guess))
+    return best
 
 
 def _upstream(check: Check, finding: Finding) -> tuple[int, int, str]:
@@ -210,6 +222,21 @@ def headline(verdict: Verdict, reason: str, causes: Sequence[Cause], incidents: 
     if recovered:
         return f"Recovered: {recovered[-1].finding.summary}"
     return "Nothing is wrong among the things that could be looked at."
+
+
+def choose_rollback(causes: Sequence[Cause], by_id: Mapping[str, Check], view: View) -> RollbackTarget:
+    """Return the target of the first cause that has one; a cause that was there from the start is left to its damage.
+
+    A flaw in the setup (a wrong KL estimator) needs no older weights itself, but what it led to may.
+    """
+    for cause in causes:
+        damage = (c for c in cause.consequences if _asks_for_a_move(c.finding))
+        items: tuple[Cause | Consequence, ...] = (cause, *damage)
+        for item in items:
+            target = rollback_target(by_id[item.id].plan(item.finding.variant), item.finding.onset, view)
+            if target.kind is not NOTHING.kind:
+                return target
+    return NOTHING
 
 
 def cover(examination: Examination, by_id: Mapping[str, Check]) -> Coverage:

@@ -137,6 +137,7 @@ class Engine:
         self.events: tuple[Event, ...] = ()
         self._folds = {c.id: c.fold.start for c in self.checks if c.fold is not None}
         self._tracks = {c.id: Track() for c in self.checks}
+        self._looked_at = 0  # rows at the last scheduled look
 
     def feed(self, steps: Int64, names: tuple[str, ...], values: Float64) -> None:
         """Take rows between two looks: steps int64[k], values float64[len(names), k]."""
@@ -166,6 +167,7 @@ class Engine:
 
     def look(self) -> None:
         """Record a scheduled look. It sees held-out scores of earlier steps only, however they arrive."""
+        self._looked_at = self.store.n
         step = self.store.last_step
         earlier = {}
         for name, held in self.evals.items():
@@ -188,7 +190,8 @@ class Engine:
         for check in self.checks:
             outcome = self._judge(check, view)
             track = self._tracks[check.id]
-            if isinstance(outcome, Fired) and track.open is None and track.fired + 1 < check.patience:
+            looks = track.fired + (self._looked_at != self.store.n)  # a look just recorded does not count twice
+            if isinstance(outcome, Fired) and track.open is None and looks < check.patience:
                 outcome = Clear(f"seen at one look only: {outcome.finding.summary}")
             outcomes[check.id] = outcome
             incidents.extend(track.past)

@@ -19,6 +19,8 @@ MINUS_ONE_IS_UNSET = frozenset(
         "warmup_steps",
         "prompts_per_step",
         "token_budget",
+        "prompt_budget",
+        "context_length",
         "reference_reset_steps",
         "logging_steps",
         "group_size",
@@ -36,6 +38,10 @@ RANGES: dict[str, tuple[float, float]] = {
     "reference_reset_steps": (0, math.inf),
     "temperature": (0, math.inf),
     "top_p": (0, 1),
+    "min_p": (0, 1),
+    "trainer_temperature": (0, math.inf),
+    "prompt_budget": (1, math.inf),
+    "context_length": (1, math.inf),
     "token_budget": (1, math.inf),
     "vocab_size": (2, math.inf),
     "learning_rate": (0, math.inf),
@@ -81,6 +87,10 @@ WORDS: dict[str, dict[str, str]] = {
         "grpo_passk": "grpo pass@k",
     },
     "importance_level": {"token": "token", "sequence": "sequence"},
+    "reward_aggregation": {
+        "sum_then_normalize": "sum then normalise",
+        "normalize_then_sum": "normalise then sum",
+    },
 }
 
 

@@ -148,11 +148,17 @@ class RunConfig:
     kl_coef: float | None = None
     kl_estimator: str | None = None
     kl_in_reward: bool | None = None
+    loads_reference: bool | None = None  # a reference model is held, whatever the coefficient
     entropy_coef: float | None = None
     reference_reset_steps: int | None = None
     temperature: float | None = None
     top_p: float | None = None
     top_k: int | None = None
+    min_p: float | None = None
+    trainer_temperature: float | None = None  # by which the trainer divides its logits for log-probabilities
+    sampler_correction: bool | None = None  # importance weights or masks for the gap between sampler and trainer
+    prompt_budget: int | None = None  # max prompt tokens
+    context_length: int | None = None  # max tokens of prompt and completion together
     token_budget: int | None = None  # max completion tokens
     vocab_size: int | None = None
     loss_type: str | None = None  # grpo, dapo, dr_grpo, bnpo, gspo, cispo, reinforce ...
@@ -160,6 +166,7 @@ class RunConfig:
     importance_level: str | None = None  # "token" | "sequence"
     advantage_estimator: str | None = None  # grpo, rloo, reinforce++, gae ...
     advantage_scaling: str | None = None  # "group" | "batch" | "none"
+    reward_aggregation: str | None = None  # "sum then normalise" | "normalise then sum"
     drops_zero_variance: bool | None = None  # dynamic sampling / filtering of tied groups
     masks_truncated: bool | None = None
     learning_rate: float | None = None

@@ -1,7 +1,7 @@
 """Robust, autocorrelation-aware statistics for training curves, in numpy alone.
 
 Every function drops NaN pairs first and says what it needs; too little data gives NaN or an interval that covers
-everything, never a verdict. The formulas and their error rates: docs/measurements.md, "Detection statistics".
+everything, never a verdict. Their error rates: docs/evidence.md, "Detection statistics and their error rates".
 """
 
 from __future__ import annotations
@@ -313,7 +313,7 @@ def _split_errors(x: Float64, y: Float64) -> Float64:
     flat = left_yy - count * level**2
 
     def after(v: Float64) -> Float64:
-        return v.sum() - np.cumsum(v) + v  # sum over points k and later
+        return np.asarray(v.sum() - np.cumsum(v) + v)  # sum over points k and later
 
     m = n - count + 1
     sx, sy, sxx, sxy, syy = after(x), after(y), after(x * x), after(x * y), after(y * y)

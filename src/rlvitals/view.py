@@ -18,6 +18,7 @@ from rlvitals.schema import Event, Float64, Int64, RunConfig, Segment, TrainerIn
 WINDOW = 512  # rows kept exactly
 BASE = 8  # rows per smallest block
 MAX_BLOCKS = 128  # blocks kept; when full, neighbours merge and the block size doubles
+HUGE = 1e100  # beyond it a logged number is no measurement, and its square no number (definition of float64: 1e308)
 HEAD = 32  # first finite values kept exactly: the run's own start level
 
 T = TypeVar("T")
@@ -138,7 +139,7 @@ class Store:
             self._fill = keep
         used = slice(self._fill, self._fill + k)
         self._window[:, used] = np.nan
-        self._window[at, used] = np.where(np.isfinite(values), values, np.nan)
+        self._window[at, used] = np.where(np.abs(values) < HUGE, values, np.nan)
         self._steps[used] = steps
         self._fill += k
         self.n += k

@@ -16,7 +16,7 @@ from rlvitals.schema import Float64
 from rlvitals.view import View
 
 RECENT = 50  # logged values that stand for "now" (convention: the 20-50 rows a person reads as the present)
-START = 20  # first logged values that stand for the run's own start (detection-statistics 1.0)
+START = 20  # first logged values that stand for the start (docs/evidence.md, detection statistics)
 POINTS = 72  # points a whole-run comparison works on: 24 block means in each third
 
 
@@ -92,6 +92,25 @@ def onset_of(view: View, metric: str, hit_low: float, hit_high: float, *, center
     exact = np.flatnonzero((trace.value[at : end + 1] >= hit_low) & (trace.value[at : end + 1] <= hit_high))
     last = at + int(exact[0]) if exact.size else end
     return Onset(int(trace.first[at]), int(trace.last[max(last, at)]))
+
+
+FALL_SHARE = 0.1  # of the peak level: a smaller loss is not yet the fall (convention)
+
+
+def fall_onset(view: View, metric: str) -> Onset:
+    """Return the interval in which a series left its highest stretch for good: from its smoothed peak on."""
+    trace = view.trace(metric)
+    width = max(5, trace.size // 20)
+    if trace.size < 3 * width:
+        return Onset(max(view.first_step, 0), max(view.step, 0))
+    smooth = np.convolve(trace.value, np.full(width, 1 / width), mode="valid")  # point i covers i .. i + width - 1
+    peak = int(np.argmax(smooth))
+    noise = stats.noise_sd(trace.value) / math.sqrt(width)
+    least = max(3 * noise, FALL_SHARE * abs(float(smooth[peak])))
+    low = smooth[peak:] < smooth[peak] - least
+    at = stats.first_lasting(trace.step[: low.size], low)
+    ends = trace.last[peak + (low.size - 1 if at is None else at) + width - 1]
+    return Onset(int(trace.first[peak]), int(ends))
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,8 @@ GROWTH_STEP = 1.05  # growth is looked at on a geometric grid of row counts
 LEAST_FALL = 0.3  # share of the needed fall that the outer thirds must show; a straight line shows two thirds
 TINY = 1e-9  # stands for zero in a logarithm
 ONSET_POINTS = 128
+# shares of all later points, and of the next nine, that stay beyond a bound; the strictest that is met counts
+LASTING_SHARES = (0.8, 0.65, 0.5, 0.35)
 CERTAIN = 1000.0  # standard errors; stands for a difference without any noise
 
 
@@ -254,7 +256,8 @@ def entered(view: View, metric: str, start: float, bound: float) -> Onset:
     """Return the interval in which a series went from its start beyond a bound for good.
 
     It opens at the last value on the start's side of the half-way level (in logarithms) and closes with the first
-    value from which 80% of all later ones lie beyond the bound. Medians of five values stand for single ones.
+    value from which most of all later ones (80% if possible) lie beyond the bound. Medians of
+    five values stand for single ones.
     """
     trace = view.trace(metric, center="median")
     if trace.size == 0:
@@ -262,10 +265,13 @@ def entered(view: View, metric: str, start: float, bound: float) -> Onset:
     smooth = _smooth(np.maximum(trace.value, TINY)) if trace.size > 2 * NOW_ROWS else np.maximum(trace.value, TINY)
     up = bound > start
     beyond = smooth > bound if up else smooth < bound
-    beyond &= _share_ahead(beyond, NOW_ROWS) >= 0.8
-    beyond[-1] = True
-    share = (0.8, 0.5, 0.0)
-    at = next(i for s in share if (i := stats.first_lasting(trace.step, beyond, share=s)) is not None)
+    later, ahead = _share_ahead(beyond, beyond.size), _share_ahead(beyond, NOW_ROWS)
+    at = beyond.size - 1
+    for share in LASTING_SHARES:
+        found = np.flatnonzero(beyond & (later >= share) & (ahead >= share))
+        if found.size:
+            at = int(found[0])
+            break
     half = math.sqrt(max(start, TINY) * max(bound, TINY))
     near = np.flatnonzero(smooth[:at] < half if up else smooth[:at] > half)
     first = int(near[-1]) if near.size else 0

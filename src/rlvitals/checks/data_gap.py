@@ -112,5 +112,5 @@ CHECK = Check(
             "the wider spacing stays; a gap has the usual spacing on both sides",
         ),
     ),
-    sources=("trainer-logs 20",),
+    sources=("docs/evidence.md: Version and unit traps",),
 )

@@ -115,5 +115,5 @@ CHECK = Check(
         LookAlike("A console prints three decimals, so 1e-6 reads 0.000", "the configured rate is above 0"),
         LookAlike("The first step of a warm-up, the last step of a decay", "fewer than 10 rows are zero"),
     ),
-    sources=("failures-and-bands 2.3 #28", "verl#2088"),
+    sources=("docs/false-alarms.md: 28", "verl#2088"),
 )

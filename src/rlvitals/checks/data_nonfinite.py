@@ -143,5 +143,5 @@ CHECK = Check(
             "loss, gradient norm and entropy are finite at the same steps",
         ),
     ),
-    sources=("failures-and-bands 2.3 #27", "verl#721"),
+    sources=("docs/false-alarms.md: 27", "verl#721"),
 )

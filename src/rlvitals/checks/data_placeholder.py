@@ -85,5 +85,5 @@ CHECK = Check(
         ),
         LookAlike("Clipping is switched off by mistake", "several updates per rollout batch: clipping-off"),
     ),
-    sources=("failures-and-bands 2.3 #4, #9", "trainer-logs 0.1: zero is not a measured zero"),
+    sources=("docs/false-alarms.md: 4", "docs/false-alarms.md: 9", "docs/evidence.md: Version and unit traps"),
 )

@@ -141,5 +141,5 @@ CHECK = Check(
         ),
     ),
     patience=2,
-    sources=("failures-and-bands 2.3 #29", "SkyRL PR#2055", "UniRL PR#19"),
+    sources=("docs/false-alarms.md: 29", "SkyRL PR#2055", "UniRL PR#19"),
 )

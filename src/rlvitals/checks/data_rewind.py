@@ -151,5 +151,5 @@ CHECK = Check(
             "the step goes back once, to the first step, and the earlier rows are few",
         ),
     ),
-    sources=("failures-and-bands 2.2: resume", "open-instruct PR#1627", "slime#1695"),
+    sources=("docs/evidence.md: What no curve shows", "open-instruct PR#1627", "slime#1695"),
 )

@@ -128,5 +128,5 @@ CHECK = Check(
         LookAlike("A value that became NaN", "the row is there and not finite: non-finite-values"),
         LookAlike("Panels missing in the tracker's page", "the raw history has the values"),
     ),
-    sources=("failures-and-bands 2.3 #39",),
+    sources=("docs/false-alarms.md: 39",),
 )

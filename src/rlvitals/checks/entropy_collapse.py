@@ -190,11 +190,16 @@ CHECK = Check(
             verify=(Verify("the held-out score is as high as the reward", "held-out", "not falling", None, 40),),
         ),
     },
-    leads_to=("O002", "S001", "R002", "R010", "R014", "H001", "H002", "K002", "L003"),
+    leads_to=("O002", "S001", "R002", "R010", "R014", "H002", "K002", "L003"),
     look_alikes=(
         LookAlike("Entropy below 0.5 in an instruct or coder model", "it is near this run's own start level"),
         LookAlike("Entropy declines and settles", "the second half of the window falls less than half as fast"),
         LookAlike("Entropy of a few percent because the task is solved", "the reward is near its maximum and holds"),
     ),
-    sources=("runbook: entropy level and trend", "detection-statistics 1.3", "arXiv 2505.22617", "arXiv 2505.22312"),
+    sources=(
+        "GRPO health-check runbook: entropy level and trend",
+        "docs/measurements.md: Entropy collapse forecast",
+        "arXiv 2505.22617",
+        "arXiv 2505.22312",
+    ),
 )

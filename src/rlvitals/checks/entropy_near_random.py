@@ -98,12 +98,15 @@ CHECK = Check(
             verify=(Verify("entropy of the first step is below 3 nats/token", "entropy", "<", 3.0, 3),),
         ),
     },
-    leads_to=("R001", "R002", "R014", "T001", "S001", "L001", "L002", "L004", "H001", "H002", "K001", "U001"),
+    leads_to=("R001", "R002", "R014", "T001", "S001", "L001", "L002", "L004", "H002", "K001", "U001"),
     look_alikes=(
         LookAlike(
             "An untrained toy model with a few dozen tokens starts near ln V", "vocabulary below 1,000 tokens: watch"
         ),
         LookAlike("Entropy per sequence instead of per token", "the first values are far above ln V already"),
     ),
-    sources=("runbook: entropy approaching log(vocab_size)", "detection-statistics 1.3"),
+    sources=(
+        "GRPO health-check runbook: entropy approaching log(vocab_size)",
+        "docs/evidence.md: Healthy bands and their sources",
+    ),
 )

@@ -120,5 +120,9 @@ CHECK = Check(
         ),
         LookAlike("A one-time step to a higher level", "no trend over the last third of the run"),
     ),
-    sources=("runbook: entropy rising", "detection-statistics 1.3", "failures-and-bands 2.3 #20"),
+    sources=(
+        "GRPO health-check runbook: entropy rising",
+        "docs/measurements.md: Entropy rising",
+        "docs/false-alarms.md: 20",
+    ),
 )

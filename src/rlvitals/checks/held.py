@@ -106,7 +106,7 @@ def transfers(view: View, held: Held, *, z: float) -> tuple[Transfer, ...]:
         t, y, e = held.step[i:].astype(float), held.score[i:], se[i:]
         if not np.isfinite(e).all() or t[0] == t[-1] or unit <= 0 or scale.span <= 0:
             continue
-        train = _train_gain(view, float(t[0]), float(t[-1]), z)
+        train = train_gain(view, float(t[0]), float(t[-1]), z)
         if train is None:
             continue
         centred = t - t.mean()
@@ -135,7 +135,8 @@ def train_share(scale: Scale) -> float:
     return 1.0 if scale.known or scale.source.startswith("single") else 0.2
 
 
-def _train_gain(view: View, first: float, last: float, z: float) -> stats.Change | None:
+def train_gain(view: View, first: float, last: float, z: float) -> stats.Change | None:
+    """Return the change of the training reward between two steps (end sixths), None for fewer than 10 points."""
     return view.cached(("train gain", first, last, z), lambda: _gain(view, first, last, z))
 
 

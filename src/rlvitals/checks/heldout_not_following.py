@@ -25,8 +25,8 @@ from rlvitals.check import (
     Threshold,
     Verify,
 )
-from rlvitals.checks.common import fmt, relative_z, shift
-from rlvitals.checks.held import Transfer, drop, transfers
+from rlvitals.checks.common import fmt, relative_z, reward_scale, shift
+from rlvitals.checks.held import Transfer, drop, train_gain, transfers
 from rlvitals.view import Held, View
 
 
@@ -38,15 +38,15 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
         if not loose:
             continue
         looked.append(name)
-        falling = _falling(view, held, loose, limits)
+        falling = _falling(name, view, held, limits)
         if falling is not None:
-            return _fired(name, held, falling, limits["z_act"], Action.STOP, "falling")
+            return falling
         hit = [t for t in strict if t.evals >= 4 and t.below(limits["ratio_act"].value, least)]
         if hit:
-            return _fired(name, held, hit[0], limits["ratio_act"], Action.STOP, "flat")
+            return _fired(name, held, hit[0], limits["ratio_act"], Action.STOP)
         soft = [t for t in loose if t.below(limits["ratio_watch"].value, least)]
         if soft and worst is None:
-            worst = _fired(name, held, soft[0], limits["ratio_watch"], Action.WATCH, "flat")
+            worst = _fired(name, held, soft[0], limits["ratio_watch"], Action.WATCH)
     if worst is not None:
         return worst
     if not looked:
@@ -60,47 +60,77 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     )
 
 
-def _falling(view: View, held: Held, found: tuple[Transfer, ...], limits: Mapping[str, Threshold]) -> Transfer | None:
-    """Return the shortest stretch since the best score when held-out dropped clearly while the training reward rose."""
-    fall = drop(held)
-    if fall is None or not fall.z > limits["z_act"].value:
+def _falling(name: str, view: View, held: Held, limits: Mapping[str, Threshold]) -> Fired | None:
+    """Fire when held-out dropped clearly from its best while the training reward rose and did not fall with it."""
+    fall, limit = drop(held), limits["z_act"]
+    if fall is None or not fall.z > limit.value or not relative_z(shift(view, "reward_mean", z=2.6)) > 2.6:
         return None
-    rose = relative_z(shift(view, "reward_mean", z=2.6)) > 2.6
-    since = [t for t in found if t.first <= fall.best_step]
-    return next((t for t in reversed(since) if rose and t.train_low > 0), None)
-
-
-def _fired(name: str, held: Held, t: Transfer, limit: Threshold, action: Action, variant: str) -> Fired:
-    first, last = held.score[held.step >= t.first][0], held.score[-1]
-    verb = "fell" if variant == "falling" else "did not follow"
-    begin = Onset(t.first, int(held.step[held.step > t.first][0]))
-    fall = drop(held) if variant == "falling" else None
-    if fall is not None:
-        begin = Onset(fall.best_step, max(fall.first_low_step, fall.best_step))
-    compared = (
-        f"the drop from its best pair has z {fall.z:.1f}"
-        if fall is not None
-        else f"at most {t.held_high:+.3f}, against at least {t.train_low:+.3f} in training"
-    )
+    scale, last = reward_scale(view), int(held.step[-1])
+    since = train_gain(view, float(fall.best_step), float(last), limit.value)
+    if since is None or scale.span <= 0:
+        return None
+    lost = (fall.best - fall.last) / (1.0 if held.metric == "accuracy" else scale.span)
+    moved = since.difference / scale.span
+    if moved < -limits["ratio_watch"].value * lost:
+        return None  # both fell: a setback of the policy, not of the measure
+    steps = (fall.best_step, last)
     return Fired(
         Finding(
-            f"Training reward rose and held-out {name} {verb} ({fmt(float(first))} to {fmt(float(last))}): reward "
-            f"hacking, "
+            f"Training reward rose and held-out {name} fell ({fmt(fall.best)} to {fmt(fall.last)}): reward hacking, "
             "leakage or overfitting",
+            Action.STOP,
+            Confidence.HIGH,
+            Onset(fall.best_step, max(fall.first_low_step, fall.best_step)),
+            (
+                Evidence(
+                    f"held-out/{name}",
+                    f"held-out {name} averaged {fmt(fall.best)} in its best two evaluations (up to step "
+                    f"{fall.best_step}) and {fmt(fall.last)} in the last ones, lower since step {fall.first_low_step}: "
+                    f"z {fall.z:.1f} (limit {limit})",
+                    fall.z,
+                    "standard errors",
+                    steps,
+                    limit,
+                    ">",
+                    fall.best,
+                ),
+                Evidence(
+                    "reward_mean",
+                    f"over the same steps the training reward went from {fmt(since.early)} to {fmt(since.late)} "
+                    f"({moved:+.2f} of its range {fmt(scale.low)} to {fmt(scale.high)}, from {scale.source})",
+                    moved,
+                    "of range",
+                    steps,
+                    limits["ratio_watch"],
+                    ">",
+                    since.early,
+                ),
+            ),
+            "falling",
+        )
+    )
+
+
+def _fired(name: str, held: Held, t: Transfer, limit: Threshold, action: Action) -> Fired:
+    first, last = held.score[held.step >= t.first][0], held.score[-1]
+    return Fired(
+        Finding(
+            f"Training reward rose and held-out {name} did not follow ({fmt(float(first))} to {fmt(float(last))}): "
+            "reward hacking, leakage or overfitting",
             action,
             Confidence.HIGH if action is Action.STOP else Confidence.LOW,
-            begin,
+            Onset(t.first, int(held.step[held.step > t.first][0])),
             (
                 Evidence(
                     f"held-out/{name}",
                     f"over steps {t.first} to {t.last} ({t.evals} evaluations) training gained {t.train:+.2f} of its "
-                    f"range and "
-                    f"held-out {name} {t.held:+.3f}; {compared} (limit {limit})",
-                    fall.z if fall is not None else t.held_high,
-                    "standard errors" if fall is not None else "of range",
+                    f"range and held-out {name} {t.held:+.3f}; at most {t.held_high:+.3f}, against at least "
+                    f"{t.train_low:+.3f} in training (limit {limit})",
+                    t.held_high,
+                    "of range",
                     (t.first, t.last),
                     limit,
-                    ">" if fall is not None else "<",
+                    "<",
                     float(first),
                 ),
                 Evidence(
@@ -112,7 +142,7 @@ def _fired(name: str, held: Held, t: Transfer, limit: Threshold, action: Action,
                     (t.first, t.last),
                 ),
             ),
-            variant,
+            "flat",
         )
     )
 
@@ -164,5 +194,5 @@ CHECK = Check(
         LookAlike("both are at their plateau", "the training reward has not gained"),
         LookAlike("held-out gains less than training but gains", "the bound exceeds a quarter of the training gain"),
     ),
-    sources=("detection-statistics 1.6", "runbook: procedure, held-out"),
+    sources=("docs/measurements.md: Transfer ratio", "GRPO health-check runbook: held-out evaluation"),
 )

@@ -190,5 +190,5 @@ CHECK = Check(
         LookAlike("KL of 1e-3 at learning rate 0", "numerical noise of two forward passes"),
         LookAlike("A log that starts in the middle of a run", "the first update is not in it"),
     ),
-    sources=("failures-and-bands 2.3 #4, #6", "unsloth PR#4934"),
+    sources=("docs/false-alarms.md: 4", "docs/false-alarms.md: 6", "unsloth PR#4934"),
 )

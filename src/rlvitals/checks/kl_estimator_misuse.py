@@ -205,5 +205,10 @@ CHECK = Check(
         LookAlike("A slightly negative KL", "k1 on samples is of both signs, about 1e-4 to 1e-3"),
         LookAlike("Two KL terms in one config", "KL in the reward may use k1: that is correct"),
     ),
-    sources=("grpo-maths 2.3", "detection-statistics 1.5", "failures-and-bands 2.3 #7, #36"),
+    sources=(
+        "docs/evidence.md: KL estimators",
+        "docs/measurements.md: KL estimators",
+        "docs/false-alarms.md: 7",
+        "docs/false-alarms.md: 36",
+    ),
 )

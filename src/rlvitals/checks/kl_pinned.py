@@ -122,5 +122,5 @@ CHECK = Check(
         LookAlike("KL 0 with a coefficient of 0", "no reference is measured"),
         LookAlike("Small KL while the reward rises", "the gain is not below a tenth of the range"),
     ),
-    sources=("Why GRPO training fails: KL pinned near zero", "lab-facts D 05"),
+    sources=("Why GRPO training fails: KL pinned near zero", "docs/measurements.md: KL pinned"),
 )

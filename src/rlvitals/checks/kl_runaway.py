@@ -270,7 +270,7 @@ CHECK = Check(
             rollback=Rollback.BEFORE_ONSET,
         ),
     },
-    leads_to=("H001", "H002", "R002", "R014", "U002", "E002", "E003"),
+    leads_to=("H002", "R002", "R014", "U002", "E002", "E003"),
     look_alikes=(
         LookAlike("A high level of KL", "it has settled, or grows like the square root of the step"),
         LookAlike("KL above 1 because training started from another checkpoint", "it was as high in the first rows"),
@@ -280,5 +280,9 @@ CHECK = Check(
             "Old policy against new policy (ppo_kl)", "another metric, kl_old_new: not the distance to the reference"
         ),
     ),
-    sources=("runbook: KL to the reference", "Why GRPO training fails: KL and drift", "detection-statistics 1.4"),
+    sources=(
+        "GRPO health-check runbook: KL to the reference",
+        "Why GRPO training fails: KL and drift",
+        "docs/measurements.md: KL growth",
+    ),
 )

@@ -148,5 +148,5 @@ CHECK = Check(
         LookAlike("a base model sheds text and scores better", "the reward is above half of its maximum"),
         LookAlike("a moderate shortening", "more than a quarter of the start is left"),
     ),
-    sources=("failures-and-bands 2.3 #22", "EasyR1#40", "VLM-R1#280"),
+    sources=("docs/false-alarms.md: 22", "EasyR1#40", "VLM-R1#280"),
 )

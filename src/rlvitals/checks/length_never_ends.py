@@ -104,5 +104,5 @@ CHECK = Check(
         LookAlike("a second end-of-sequence token", "lengths stay below the budget: L005"),
         LookAlike("generation that stops on text, not on a token", "the reward rises all the same: watch"),
     ),
-    sources=("failures-and-bands 2.3 #23", "trl#5697"),
+    sources=("docs/false-alarms.md: 23", "trl#5697"),
 )

@@ -73,7 +73,7 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
                 Evidence(
                     "reward_mean",
                     f"reward_mean went from {fmt(reward.early)} to {fmt(reward.late)} over the run",
-                    reward.difference,
+                    reward.late,
                     "reward",
                     reward.steps,
                     before=reward.early,
@@ -124,5 +124,5 @@ CHECK = Check(
         LookAlike("reasoning grows longer and better", "the reward rises over the same steps"),
         LookAlike("a slow drift of length", "less than twice the start"),
     ),
-    sources=("why-grpo-training-fails: sequence length and truncation", "failures-and-bands 2.1"),
+    sources=("Why GRPO training fails: sequence length and truncation", "docs/measurements.md: Length runaway"),
 )

@@ -95,5 +95,5 @@ CHECK = Check(
     look_alikes=(
         LookAlike("every completion really is cut", "mean, smallest and largest length equal the budget: L004"),
     ),
-    sources=("failures-and-bands 2.3 #23", "trl PR#7039"),
+    sources=("docs/false-alarms.md: 23", "trl PR#7039"),
 )

@@ -28,6 +28,7 @@ from rlvitals.checks.common import Cut, cut, fmt, onset_of, relative_z, shift, s
 from rlvitals.view import View
 
 ACT_ROWS = 20  # fewer rows show neither a falling share nor a rising reward (convention)
+FLAT_ROWS = 150  # logged rewards after which a slope of 0.001 per step shows at the usual batch noise (0.1 per step)
 STRICT_Z = 2.6  # normal quantile of a two-sided 0.01
 
 
@@ -47,13 +48,16 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
         return Clear(f"{known} over the last {got.n} logged steps; limit {watch.value:.0%}")
     moved, reward = shift(view, got.metric, z=STRICT_Z), shift(view, "reward_mean", z=STRICT_Z)
     falling, learning = relative_z(moved) < -STRICT_Z, reward.best_low > 0
-    most = got.share >= act.value and not falling and not learning and view.rows >= ACT_ROWS
-    limit = act if got.share >= act.value else watch
+    limit = act if got.share >= act.value else limits["unstable"] if got.share >= limits["unstable"].value else watch
+    rows = ACT_ROWS if limit is act else FLAT_ROWS
+    most = limit is not watch and not falling and not learning and view.count("reward_mean") >= rows
+    if got.metric != "truncated_frac" and limit is not act:
+        most = False
     return Fired(
         Finding(
             _summary(got),
             Action.ADJUST if most else Action.WATCH,
-            Confidence.HIGH if most and got.metric == "truncated_frac" else Confidence.MEDIUM,
+            Confidence.HIGH if most and limit is act and got.metric == "truncated_frac" else Confidence.MEDIUM,
             onset_of(view, got.metric, _edge(got, watch), math.inf),
             (
                 Evidence(
@@ -107,7 +111,7 @@ def _flat_reward(view: View, *, learning: bool) -> tuple[Evidence, ...]:
         Evidence(
             "reward_mean",
             f"reward_mean has not risen: {fmt(reward.early)} in the first third, {fmt(reward.late)} in the last",
-            reward.difference,
+            reward.late,
             "reward",
             reward.steps,
             before=reward.early,
@@ -124,7 +128,8 @@ CHECK = Check(
     "instead of the task. Long runs were stable below 5% and unstable at 10-15%.",
     needs=Needs(any_of=("truncated_frac", "length_mean"), rows=10),
     thresholds=(
-        Threshold("watch_share", 0.1, "of completions", SourceKind.PAPER, "verl docs; ScaleRL 2510.13786"),
+        Threshold("watch_share", 0.1, "of completions", SourceKind.PAPER, "verl documentation; ScaleRL 2510.13786"),
+        Threshold("unstable", 0.15, "of completions", SourceKind.PAPER, "ScaleRL 2510.13786: 10-15% destabilised runs"),
         Threshold(
             "majority",
             0.5,
@@ -145,11 +150,25 @@ CHECK = Check(
             verify=(Verify("less than 10% of completions are cut", "truncated_frac", "<", 0.1, 30),),
         )
     },
-    leads_to=("T001", "R001", "R004", "R010", "R013", "S001", "R002", "R014", "L003", "U009", "H001"),
+    leads_to=(
+        "T001",
+        "R001",
+        "R004",
+        "R010",
+        "R013",
+        "S001",
+        "R002",
+        "R014",
+        "L003",
+        "U009",
+    ),
     patience=2,
     look_alikes=(
         LookAlike("the model ends with a token that the trainer does not count", "lengths stay below the budget: L005"),
         LookAlike("a share that is falling while the reward rises", "both trends; watch at most"),
     ),
-    sources=("why-grpo-training-fails: sequence length and truncation", "failures-and-bands 5: truncation"),
+    sources=(
+        "Why GRPO training fails: sequence length and truncation",
+        "docs/evidence.md: Healthy bands and their sources",
+    ),
 )

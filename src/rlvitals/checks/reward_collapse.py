@@ -158,5 +158,5 @@ CHECK = Check(
         LookAlike("the reward's definition changed with a version", "D005 names a rescaled reward"),
         LookAlike("harder tasks after a curriculum step", "the success rate per tier did not fall"),
     ),
-    sources=("detection-statistics 1.10", "failures-and-bands 2.3 #29"),
+    sources=("docs/measurements.md: Reward collapse", "docs/false-alarms.md: 29"),
 )

@@ -200,11 +200,21 @@ CHECK = Check(
             verify=(Verify("rewards differ within groups over the next 20 steps", "zero_variance_frac", "<", 0.5, 20),),
         ),
     },
-    leads_to=("R002", "R010", "R012", "R014", "S001", "S005", "U007", "U008", "K002", "H001"),
+    leads_to=(
+        "R002",
+        "R010",
+        "R012",
+        "R014",
+        "S001",
+        "S005",
+        "U007",
+        "U008",
+        "K002",
+    ),
     look_alikes=(
         LookAlike("constant at the maximum: solved", "the value is the top of the range (R009, R007)"),
         LookAlike("values carried forward between log rows", "earlier streaks were as long"),
         LookAlike("the mean repeats while rewards differ", "reward_std is above 0"),
     ),
-    sources=("why-grpo-training-fails: reward extraction", "detection-statistics 1.10", "marin#8936"),
+    sources=("Why GRPO training fails: reward extraction", "docs/measurements.md: Identical streaks", "marin#8936"),
 )

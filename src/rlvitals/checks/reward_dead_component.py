@@ -93,5 +93,5 @@ CHECK = Check(
         LookAlike("a component that is rare", "it has taken a second value at least once"),
         LookAlike("the total is constant too", "R001 explains it"),
     ),
-    sources=("failures-and-bands 2.2",),
+    sources=("docs/evidence.md: What no curve shows",),
 )

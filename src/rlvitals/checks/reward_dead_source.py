@@ -136,5 +136,5 @@ CHECK = Check(
         LookAlike("a hard source that succeeds now and then", "its reward is not the same in 20 logged steps"),
         LookAlike("all sources at their floor", "T001 or R001: nothing tells one source from the others"),
     ),
-    sources=("failures-and-bands 2.2: verifier exceptions", "verl PR#5635"),
+    sources=("docs/evidence.md: What no curve shows", "verl PR#5635"),
 )

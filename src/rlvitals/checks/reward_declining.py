@@ -106,5 +106,5 @@ CHECK = Check(
         LookAlike("binomial noise with few prompts per step", "the bound of the fall and the trend since"),
         LookAlike("harder tasks were added", "the success rate per tier holds"),
     ),
-    sources=("detection-statistics 1.1",),
+    sources=("docs/measurements.md: Trend tests under AR(1) noise",),
 )

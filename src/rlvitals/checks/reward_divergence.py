@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rlvitals import stats
 from rlvitals.check import (
     Action,
     Check,
@@ -29,7 +30,7 @@ from rlvitals.check import (
     Threshold,
     Verify,
 )
-from rlvitals.checks.common import Shift, fmt, now, relative_z, shift, words_in
+from rlvitals.checks.common import Shift, fall_onset, fmt, now, relative_z, shift, words_in
 from rlvitals.view import View
 
 TRUTH = (
@@ -107,7 +108,18 @@ def _always_one(view: View, name: str) -> bool:
 
 
 def _is_flat(view: View, name: str, total: Shift, limits: Mapping[str, Threshold]) -> bool:
-    return shift(view, name, z=STRICT_Z).high < limits["truth_share"].value * total.difference
+    """True when a component surely gave too little of the gain; one still at its floor is allowed a little more.
+
+    One that rises beyond its noise is learning, unless what it gives is a trickle.
+    """
+    moved = shift(view, name, z=STRICT_Z)
+    if moved.low > 0 and moved.difference >= limits["trickle"].value * total.difference:
+        return False
+    if moved.high < limits["truth_share"].value * total.difference:
+        return True
+    lowest, _, highest, _ = view.extremes(name)
+    near_floor = lowest >= 0 and now(view, name).mean < limits["floor_level"].value * highest
+    return near_floor and moved.high < limits["floor_truth_share"].value * total.difference
 
 
 def _at_floor(view: View, name: str, total: Shift, limits: Mapping[str, Threshold]) -> bool:
@@ -150,7 +162,7 @@ def _found(
             f"{moved.steps[1]}; at most {moved.high:+.3g} at z {STRICT_Z}) while reward_mean went from "
             f"{fmt(total.early)} to "
             f"{fmt(total.late)} (limit {limit})",
-            moved.difference,
+            moved.late,
             "reward",
             moved.steps,
             limit,
@@ -164,7 +176,7 @@ def _found(
             Evidence(
                 riser,
                 f"{riser} rose from {fmt(up.early)} to {fmt(up.late)} over the same steps",
-                up.difference,
+                up.late,
                 "reward",
                 up.steps,
                 before=up.early,
@@ -179,15 +191,18 @@ def _found(
             f"The reward is earned by {carrier} while {label} {word} ({fmt(moved.early)} to {fmt(moved.late)})",
             Action.FIX if act else Action.WATCH,
             Confidence.HIGH if risers else Confidence.MEDIUM,
-            Onset(moved.steps[0], _middle(moved)),
+            fall_onset(view, name) if variant == "falling" else _since(view, moved, risers),
             tuple(evidence),
             variant,
         )
     )
 
 
-def _middle(moved: Shift) -> int:
-    return int(moved.steps[0] + (moved.steps[1] - moved.steps[0]) * 2 / 3)
+def _since(view: View, moved: Shift, risers: list[str]) -> Onset:
+    """Return from when on the reward went up without the task: from the start, at the latest when the carrier rose."""
+    trace = view.trace(risers[0] if risers else "reward_mean")
+    rose = stats.split_onset(trace.step, trace.value)
+    return Onset(moved.steps[0], int(rose[1]) if rose is not None else moved.steps[1])
 
 
 def _short(view: View, parts: Parts, limits: Mapping[str, Threshold]) -> Outcome:
@@ -250,6 +265,27 @@ CHECK = Check(
             SourceKind.MEASURED,
             "docs/measurements.md: component divergence",
         ),
+        Threshold(
+            "trickle",
+            0.05,
+            "of the total reward's gain",
+            SourceKind.MEASURED,
+            "docs/measurements.md: component divergence",
+        ),
+        Threshold(
+            "floor_truth_share",
+            0.3,
+            "of the total reward's gain",
+            SourceKind.MEASURED,
+            "docs/measurements.md: component divergence",
+        ),
+        Threshold(
+            "floor_level",
+            0.1,
+            "of its highest step",
+            SourceKind.CONVENTION,
+            "what is earned in fewer than one of ten of its best steps is not being learned",
+        ),
         Threshold("fall", 0.2, "of its early level", SourceKind.MEASURED, "docs/measurements.md: component divergence"),
         Threshold(
             "floor_share",
@@ -298,5 +334,9 @@ CHECK = Check(
         ),
         LookAlike("a component at its maximum has no room", "a component that is always 1 is not judged"),
     ),
-    sources=("failures-and-bands 2.2", "simpleRL reports", "lab-facts D 13"),
+    sources=(
+        "chapter 7: format reward",
+        "docs/evidence.md: What no curve shows",
+        "docs/measurements.md: Component divergence",
+    ),
 )

@@ -76,7 +76,13 @@ CHECK = Check(
     "than the capability; often the parser misses a changed output style.",
     needs=Needs(all_of=(METRIC,), rows=10),
     thresholds=(
-        Threshold("watch_share", 0.2, "of rollouts", SourceKind.CONVENTION, "failures-and-bands 5: errored share"),
+        Threshold(
+            "watch_share",
+            0.2,
+            "of rollouts",
+            SourceKind.CONVENTION,
+            "a fifth; lasting errors are a smell from 5% (prime-rl documentation)",
+        ),
         Threshold(
             "majority",
             0.5,
@@ -102,5 +108,5 @@ CHECK = Check(
         LookAlike("the format is still being learned", "the share falls by more than its noise"),
         LookAlike("answers cut before the end", "truncated_frac is as high: L001 comes with it"),
     ),
-    sources=("why-grpo-training-fails: format and parsing failures",),
+    sources=("Why GRPO training fails: format and parsing failures",),
 )

@@ -143,5 +143,5 @@ CHECK = Check(
         LookAlike("a resumed run that had learned before", "the log begins at a later step"),
         LookAlike("a reward that rose to its maximum", "its first steps were lower"),
     ),
-    sources=("failures-and-bands 2.3 #37", "lab-facts D 02"),
+    sources=("docs/false-alarms.md: 37", "docs/measurements.md: Perfect from step one"),
 )

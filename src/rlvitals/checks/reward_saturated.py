@@ -104,10 +104,14 @@ CHECK = Check(
     needs=Needs(any_of=("success_frac", "reward_mean"), rows=MIN_ROWS),
     thresholds=(
         Threshold(
-            "saturated_share", 0.98, "of the reward range", SourceKind.CONVENTION, "runbook health check: reward > 0.98"
+            "saturated_share",
+            0.98,
+            "of the reward range",
+            SourceKind.CONVENTION,
+            "GRPO health-check runbook: reward > 0.98",
         ),
         Threshold(
-            "tied_groups", 0.5, "of groups", SourceKind.PAPER, "why-grpo-training-fails: well below half is healthy"
+            "tied_groups", 0.5, "of groups", SourceKind.PAPER, "Why GRPO training fails: well below half is healthy"
         ),
     ),
     judge=judge,
@@ -127,5 +131,5 @@ CHECK = Check(
         LookAlike("near the maximum from step one", "R007: nothing was learned"),
         LookAlike("one component at its maximum, the total is not", "the total reward has headroom"),
     ),
-    sources=("runbook: reward_saturated", "why-grpo-training-fails: sparse and saturated rewards"),
+    sources=("GRPO health-check runbook: reward_saturated", "Why GRPO training fails: sparse and saturated rewards"),
 )

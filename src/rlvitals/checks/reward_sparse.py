@@ -117,5 +117,5 @@ CHECK = Check(
         LookAlike("no success at all", "T001: base success near zero"),
         LookAlike("a low pass rate that is rising", "the lower bound of its rise is above 0"),
     ),
-    sources=("why-grpo-training-fails: sparse rewards", "detection-statistics 1.8, 1.10"),
+    sources=("Why GRPO training fails: sparse and saturated rewards", "docs/evidence.md: Finite-group law"),
 )

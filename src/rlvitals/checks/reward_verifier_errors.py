@@ -72,10 +72,10 @@ CHECK = Check(
     "and scored as a success it teaches time-outs. Failed rollouts belong out of the group.",
     needs=Needs(all_of=(METRIC,), rows=10),
     thresholds=(
-        Threshold("watch_share", 0.05, "of rollouts", SourceKind.PAPER, "prime-rl docs: errored above 5%, sustained"),
         Threshold(
-            "act_share", 0.2, "of rollouts", SourceKind.MEASURED, "docs/measurements.md: verifier time-outs (lab 09b)"
+            "watch_share", 0.05, "of rollouts", SourceKind.PAPER, "prime-rl documentation: errored above 5%, sustained"
         ),
+        Threshold("act_share", 0.2, "of rollouts", SourceKind.MEASURED, "docs/measurements.md: verifier time-outs"),
     ),
     judge=judge,
     plans={
@@ -92,5 +92,5 @@ CHECK = Check(
     leads_to=("R001", "R002", "R006", "R010", "R014", "T001", "S001", "H001"),
     patience=2,
     look_alikes=(LookAlike("a short outage that is over", "the last 20 logged steps are judged"),),
-    sources=("why-grpo-training-fails: reward extraction", "lab-facts D 09"),
+    sources=("Why GRPO training fails: reward extraction", "docs/measurements.md: Verifier time-outs"),
 )

@@ -51,8 +51,8 @@ def _copies(view: View, limits: Mapping[str, Threshold]) -> Finding | str:
     limit, group = limits["unique_frac"], view.config.group_size
     bound = max(limit.value, GROUP_MARGIN / group if group else 0.0)
     now, where, began = float(np.median(values)), (int(steps[0]), int(steps[-1])), start(view, "unique_frac")
-    seen = f"{fmt(100 * now)}% of a group's completions differ over steps {where[0]}-{where[1]}, "
-    f"{fmt(100 * began)}% at the start"
+    span = f"steps {where[0]}-{where[1]}"
+    seen = f"{fmt(100 * now)}% of a group's completions differ over {span}, {fmt(100 * began)}% at the start"
     if not now < bound:
         return f"{seen}; limit {limit}"
     first = Evidence("unique_frac", f"{seen}; limit {limit}", now, "fraction", where, limit, "<", began)
@@ -79,8 +79,8 @@ def _loops(view: View, limits: Mapping[str, Threshold]) -> Finding | str:
         return ""
     limit, many = limits["repetition_frac"], limits["repetition_many"]
     now, where, began = float(np.median(values)), (int(steps[0]), int(steps[-1])), start(view, "repetition_frac")
-    seen = f"{fmt(100 * now)}% of the completions loop over steps {where[0]}-{where[1]}, "
-    f"{fmt(100 * began)}% at the start"
+    span = f"steps {where[0]}-{where[1]}"
+    seen = f"{fmt(100 * now)}% of the completions loop over {span}, {fmt(100 * began)}% at the start"
     if not now > limit.value:
         return f"{seen}; limit {limit}"
     used = many if now > many.value else limit
@@ -136,10 +136,16 @@ CHECK = Check(
             verify=(Verify("less than a tenth of the completions loop", "repetition_frac", "<", 0.1, 20),),
         ),
     },
-    leads_to=("S001", "L001", "L002", "L004", "R014", "H001"),
+    leads_to=(
+        "S001",
+        "L001",
+        "L002",
+        "L004",
+        "R014",
+    ),
     look_alikes=(
         LookAlike("Short answers to a solved task repeat", "the reward is near its maximum: watch at most"),
         LookAlike("A quarter of a group of four is the least there can be", "judged against 1/G"),
     ),
-    sources=("Why GRPO training fails: rollout diversity", "detection-statistics 1.10", "lab-facts D 03"),
+    sources=("Why GRPO training fails: rollout diversity", "docs/measurements.md: Diversity"),
 )

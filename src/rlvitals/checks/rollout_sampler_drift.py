@@ -76,8 +76,8 @@ def _surprisal_gap(view: View, limits: Mapping[str, Threshold]) -> Finding | str
     limit = large if abs(mean) > large.value else small
     evidence = Evidence("surprisal_mean", f"{seen}; limit {limit}", mean, "of the entropy", where, limit, ">", 0.0)
     side = "sharper (lower temperature or top-p)" if mean < 0 else "flatter (higher temperature)"
-    what = f"the sampler is {side} than the policy that the trainer scores: surprisal "
-    f"{fmt(100 * mean)}% off the entropy"
+    off = f"surprisal {fmt(100 * mean)}% off the entropy"
+    what = f"the sampler is {side} than the policy that the trainer scores: {off}"
     first = max(view.first_seen("surprisal_mean"), view.first_seen("entropy"))
     onset = onset_of(view, "surprisal_mean", 0.0, math.inf)
     onset = type(onset)(first, max(first, onset.last))
@@ -155,11 +155,11 @@ CHECK = Check(
             verify=(Verify("the mean ratio is 1", "sampler_ratio_mean", ">", 0.995, 20),),
         ),
     },
-    leads_to=("O002", "S001", "Y002", "K004", "E001", "E002", "H001", "U006"),
+    leads_to=("O002", "S001", "Y002", "K004", "E001", "E002", "U006"),
     look_alikes=(
         LookAlike("A mean ratio slightly off 1", "within its own noise, or above 0.995"),
         LookAlike("A mean ratio of 0.5", "a ratio of whole sequences, or masked ones: no kept mass"),
         LookAlike("Stale weights", "they hardly move surprisal minus entropy; the version lag shows them"),
     ),
-    sources=("detection-statistics 1.9", "Why GRPO training fails: sampling configuration", "trl#6789"),
+    sources=("docs/measurements.md: Sampler identities", "Why GRPO training fails: sampling configuration", "trl#6789"),
 )

@@ -166,5 +166,5 @@ CHECK = Check(
         ),
         LookAlike("A short burst of errors", "the mean of the last 20 rows falls again"),
     ),
-    sources=("Why GRPO training fails: termination and reset", "detection-statistics 1.10"),
+    sources=("Why GRPO training fails: termination and reset", "docs/measurements.md: Termination reasons"),
 )

@@ -81,8 +81,8 @@ def second_signals(view: View, limits: Mapping[str, Threshold]) -> tuple[Evidenc
             continue
         level = course.level(view, metric)
         if level.now < limit.value:
-            text = f"{metric} is {fmt(level.now)} over steps {level.first}-{level.last}, "
-            f"{fmt(level.start)} at the start"
+            where = f"steps {level.first}-{level.last}"
+            text = f"{metric} is {fmt(level.now)} over {where}, {fmt(level.start)} at the start"
             out.append(
                 Evidence(metric, f"{text}; limit {limit}", level.now, limit.unit, level.steps, limit, "<", level.start)
             )

@@ -15,7 +15,7 @@ from rlvitals.view import WINDOW, Trace, View
 
 GROUP_BASELINE = frozenset({"grpo", "dr_grpo", "drgrpo", "rloo", "grpo_passk", "grpo_vectorized", "gdpo", "maxrl"})
 """Advantage estimators that subtract the mean reward of the prompt's own group."""
-TIED_STD = 1e-3  # advantage units: below this no group of the step was mixed (runbook: zero_var_eps)
+TIED_STD = 1e-3  # advantage units: below this no group of the step was mixed (GRPO health-check runbook: zero_var_eps)
 NEAR_END = 0.1  # share of the reward's range that counts as its end (convention)
 
 

@@ -147,5 +147,5 @@ CHECK = Check(
         ),
         LookAlike("REINFORCE or PPO, where the advantage has another baseline", "the configured estimator"),
     ),
-    sources=("grpo-maths 2.1: verl, groups of size 1", "failures-and-bands 2.2: groups"),
+    sources=("docs/evidence.md: Finite-group law", "docs/evidence.md: What no curve shows"),
 )

@@ -114,5 +114,5 @@ CHECK = Check(
         LookAlike("A task that is too hard or too easy", "the pass rate is outside 0.1 to 0.9"),
     ),
     patience=2,
-    sources=("detection-statistics 1.8", "failures-and-bands 5: tied share, CoursIA#10603"),
+    sources=("docs/evidence.md: Finite-group law", "CoursIA#10603"),
 )

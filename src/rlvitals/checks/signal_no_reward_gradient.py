@@ -133,5 +133,5 @@ CHECK = Check(
         LookAlike("One group per step, tied in most steps", "at least 95% of the rows must be without a mixed group"),
     ),
     patience=2,
-    sources=("failures-and-bands 2.5: S1 no gradient flows", "grpo-maths 2.3", "trl PR#5640"),
+    sources=("docs/evidence.md: Finite-group law", "trl PR#5640"),
 )

@@ -134,5 +134,10 @@ CHECK = Check(
         LookAlike("Baselines that are not the group mean: OPO, REINFORCE++, GAE", "the configured estimator"),
     ),
     patience=2,
-    sources=("runbook, step 1", "failures-and-bands 2.3 #12, #13", "detection-statistics 1.8"),
+    sources=(
+        "GRPO health-check runbook: step 1",
+        "docs/false-alarms.md: 12",
+        "docs/false-alarms.md: 13",
+        "docs/evidence.md: Finite-group law",
+    ),
 )

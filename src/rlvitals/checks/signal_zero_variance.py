@@ -38,7 +38,7 @@ LONGER = 100  # rows over which a share must last before it asks for a move
 MIN_ALL_TIED = 5  # rows that say something by themselves when every group in every one of them is tied
 ALL_TIED = 0.999  # a printed share of 1.000
 ENOUGH_GROUPS = 64  # tied groups after which even a pass rate of 0.01 would have shown a mixed one (G = 8: 99.4%)
-MIN_ONE_GROUP = 32  # groups to aggregate before a share means anything (detection-statistics 1.8)
+MIN_ONE_GROUP = 32  # groups to aggregate before a share means anything (docs/evidence.md: Finite-group law)
 Z = 2.3
 Z_STRICT = 3.5  # for what asks for a move: about 1 in 5,000 at a true share of two thirds, one group per step
 METRICS = ("zero_variance_frac", "all_wrong_frac", "advantage_std", "reward_std")
@@ -234,9 +234,11 @@ CHECK = Check(
     ),
     patience=2,
     sources=(
-        "Why GRPO training fails",
+        "Why GRPO training fails: group reward variance",
         "RL-ZVP 2509.21880",
-        "detection-statistics 1.8",
-        "failures-and-bands 2.3 #14-16",
+        "docs/evidence.md: Finite-group law",
+        "docs/false-alarms.md: 14",
+        "docs/false-alarms.md: 15",
+        "docs/false-alarms.md: 16",
     ),
 )

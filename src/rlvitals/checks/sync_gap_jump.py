@@ -128,8 +128,8 @@ def _later(view: View, metric: str, limits: Mapping[str, Threshold]) -> Finding 
     )
     jumped = Evidence(metric, text, found.ratio, "times", where, limits["factor"], ">", found.before)
     others = (*sampler_gap.second_signals(view, limits), *companions.worse(view))
-    what = f"sampler and trainer disagree since {Onset(*where)}: {metric} went from "
-    f"{fmt(found.before)} to {fmt(found.now)}"
+    course_text = f"{metric} went from {fmt(found.before)} to {fmt(found.now)}"
+    what = f"sampler and trainer disagree since {Onset(*where)}: {course_text}"
     action = Action.FIX if others else Action.WATCH
     confidence = Confidence.HIGH if others else Confidence.MEDIUM
     return Finding(what, action, confidence, Onset(*where), (jumped, *others), "later")
@@ -180,5 +180,5 @@ CHECK = Check(
         LookAlike("The largest gap of a step reaches 1", "the maximum is heavy-tailed: only means are judged"),
         LookAlike("Asynchronous training: rollouts are older on purpose", "version lag of 1 or more is logged: watch"),
     ),
-    sources=("trl#5312", "failures-and-bands 2.2", "detection-statistics 1.9"),
+    sources=("trl#5312", "docs/evidence.md: What no curve shows", "docs/measurements.md: Sampler and trainer numerics"),
 )

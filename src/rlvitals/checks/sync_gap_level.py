@@ -44,8 +44,8 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
 
 def _finding(view: View, metric: str, now: float, where: tuple[int, int], limits: Mapping[str, Threshold]) -> Finding:
     limit, began = limits[metric], start(view, metric)
-    text = f"{metric} is {fmt(now)} {limit.unit} over steps {where[0]}-{where[1]}, {fmt(began)} at "
-    f"the start; limit {limit}"
+    span = f"steps {where[0]}-{where[1]}"
+    text = f"{metric} is {fmt(now)} {limit.unit} over {span}, {fmt(began)} at the start; limit {limit}"
     first = Evidence(metric, text, now, limit.unit, where, limit, ">", began)
     onset = onset_of(view, metric, limit.value, float("inf"), center="median")
     what = f"sampler and trainer disagree by {fmt(now)} {limit.unit} ({metric})"
@@ -98,5 +98,11 @@ CHECK = Check(
         ),
         LookAlike("A signed mean near 0", "a signed mean cancels; it is no proof of agreement"),
     ),
-    sources=("detection-statistics 1.9", "failures-and-bands 2.3 #30-32", "arXiv 2510.11370"),
+    sources=(
+        "docs/measurements.md: Sampler and trainer numerics",
+        "docs/false-alarms.md: 30",
+        "docs/false-alarms.md: 31",
+        "docs/false-alarms.md: 32",
+        "arXiv 2510.11370",
+    ),
 )

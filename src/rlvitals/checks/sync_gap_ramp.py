@@ -139,5 +139,5 @@ CHECK = Check(
         LookAlike("The gap grows as entropy grows", "entropy has grown about as much: watch"),
         LookAlike("Asynchronous training: the gap follows the lag", "version lag of 1 or more is logged: watch"),
     ),
-    sources=("verl PR#3821, PR#4248", "failures-and-bands 2.2", "prime-rl PR#1650"),
+    sources=("verl PR#3821", "verl PR#4248", "docs/evidence.md: What no curve shows", "prime-rl PR#1650"),
 )

@@ -140,5 +140,5 @@ CHECK = Check(
         LookAlike("The lag rises once after a long rollout", "not in every one of ten rows"),
         LookAlike("A small lag that is no all-clear", "the counter may advance without a transfer: see the gap checks"),
     ),
-    sources=("Why GRPO training fails: stale rollouts", "detection-statistics 1.9"),
+    sources=("Why GRPO training fails: stale rollouts", "docs/evidence.md: Healthy bands and their sources"),
 )

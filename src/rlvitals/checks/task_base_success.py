@@ -218,5 +218,5 @@ CHECK = Check(
         LookAlike("one hard prompt per step, so many steps end with reward 0", "the reward rises over the run"),
         LookAlike("the verifier returns 0 for everything", "only hand-scored rollouts tell; the plan begins there"),
     ),
-    sources=("why-grpo-training-fails: triage 1", "detection-statistics 1.10"),
+    sources=("Why GRPO training fails: first question", "docs/measurements.md: Base success near zero"),
 )

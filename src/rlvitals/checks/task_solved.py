@@ -98,8 +98,12 @@ CHECK = Check(
     "With a high held-out score this is the good end of a run (runbook: stop or raise the difficulty).",
     needs=Needs(all_of=("held-out",), any_of=("success_frac", "reward_mean"), rows=1),
     thresholds=(
-        Threshold("solved_share", 0.95, "of the reward range", SourceKind.CONVENTION, "runbook health check: near max"),
-        Threshold("held_out_high", 0.9, "fraction", SourceKind.CONVENTION, "runbook health check: held-out also high"),
+        Threshold(
+            "solved_share", 0.95, "of the reward range", SourceKind.CONVENTION, "GRPO health-check runbook: near max"
+        ),
+        Threshold(
+            "held_out_high", 0.9, "fraction", SourceKind.CONVENTION, "GRPO health-check runbook: held-out also high"
+        ),
     ),
     judge=judge,
     plans={
@@ -120,5 +124,5 @@ CHECK = Check(
         LookAlike("reward near its maximum from the first step", "R007: verifier or tasks, not learning"),
         LookAlike("reward near its maximum, held-out flat or falling", "H001 and H002: reward hacking"),
     ),
-    sources=("runbook: flow, task solved", "failures-and-bands 2.3 #37"),
+    sources=("GRPO health-check runbook: task solved", "docs/false-alarms.md: 37"),
 )

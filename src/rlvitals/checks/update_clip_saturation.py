@@ -84,7 +84,11 @@ CHECK = Check(
             "clipped_tokens", 0.1, "fraction", SourceKind.CONVENTION, "5 times the usual 0.0005 to 0.02 per token"
         ),
         Threshold(
-            "clipped_sequences", 0.7, "fraction", SourceKind.PAPER, "GSPO: about 100 times more, 0.1 to 0.5 usual"
+            "clipped_sequences",
+            0.7,
+            "fraction",
+            SourceKind.PAPER,
+            "GSPO 2507.18071: about 100 times more, 0.1 to 0.5 usual",
         ),
         Threshold("growth", 3, "x", SourceKind.CONVENTION, "clearly more than at the run's own start"),
     ),
@@ -103,5 +107,5 @@ CHECK = Check(
         LookAlike("A tiny clip range clips much from the first step on", "the share does not grow"),
     ),
     patience=2,
-    sources=("runbook, step 4", "failures-and-bands 2.3 #10", "GSPO"),
+    sources=("GRPO health-check runbook: step 4", "docs/false-alarms.md: 10", "GSPO 2507.18071"),
 )

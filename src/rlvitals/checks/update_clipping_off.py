@@ -127,5 +127,5 @@ CHECK = Check(
         LookAlike("One update per rollout batch: the ratio is 1 by construction", "updates per rollout batch"),
         LookAlike("A clip fraction of 3e-4 printed as 0.000", "every printed value is a multiple of 0.001"),
     ),
-    sources=("failures-and-bands 2.3 #9", "SkyRL#1315", "open-instruct PR#755"),
+    sources=("docs/false-alarms.md: 9", "SkyRL#1315", "open-instruct PR#755"),
 )

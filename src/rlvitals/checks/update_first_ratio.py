@@ -114,5 +114,10 @@ CHECK = Check(
         LookAlike("A clip fraction of 0.001 from kernels that depend on the batch size", "limit 0.002"),
         LookAlike("Several updates per batch, or asynchronous rollouts", "the configuration"),
     ),
-    sources=("failures-and-bands 2.2, 2.3 #11, #40", "verl#6280"),
+    sources=(
+        "docs/evidence.md: What no curve shows",
+        "docs/false-alarms.md: 11",
+        "docs/false-alarms.md: 40",
+        "verl#6280",
+    ),
 )

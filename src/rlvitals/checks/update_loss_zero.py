@@ -124,5 +124,5 @@ CHECK = Check(
         LookAlike("Four printed decimals and a small KL coefficient", "the gradient norm is above 0"),
         LookAlike("All answers have the same length: the covariance is 0", "shortest and longest length differ"),
     ),
-    sources=("failures-and-bands 2.3 #1", "trl#3452"),
+    sources=("docs/false-alarms.md: 1", "trl#3452"),
 )

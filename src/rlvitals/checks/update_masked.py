@@ -89,5 +89,5 @@ CHECK = Check(
         LookAlike("A few per cent truncated", "limit 0.5"),
     ),
     patience=2,
-    sources=("failures-and-bands 2.3 #27", "DAPO overlong filtering"),
+    sources=("docs/false-alarms.md: 27", "DAPO 2503.14476: overlong filtering"),
 )

@@ -190,5 +190,5 @@ CHECK = Check(
         LookAlike("The loss is printed as 0", "the gradient norm is above 0"),
         LookAlike("A gradient of 3e-4 printed as 0.000", "every value is a multiple of 0.001"),
     ),
-    sources=("failures-and-bands 2.2: gradient missing", "vlm-grpo#3", "ms-swift#10117"),
+    sources=("docs/evidence.md: What no curve shows", "vlm-grpo#3", "ms-swift#10117"),
 )

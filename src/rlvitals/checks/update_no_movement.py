@@ -149,5 +149,5 @@ CHECK = Check(
         LookAlike("Warm-up: the learning rate is still 0", "rows with a rate of 0 are left out"),
         LookAlike("A KL of 5e-4, usual in the first tens of steps", "it is above 0"),
     ),
-    sources=("failures-and-bands 2.3 #4, #5, #35",),
+    sources=("docs/false-alarms.md: 4", "docs/false-alarms.md: 5", "docs/false-alarms.md: 35"),
 )

@@ -103,9 +103,21 @@ CHECK = Check(
             SourceKind.DEFINITION,
             "unbiased weights average 1, or the kept mass (0.90 at top-p 0.9)",
         ),
-        Threshold("logprob_gap_mean", 0.05, "nats", SourceKind.PAPER, "usual 0.005 to 0.03 for dense bf16 models"),
-        Threshold("kl_sampler_trainer", 0.005, "nats/token", SourceKind.PAPER, "usual 3e-4 to 2e-3, 1e-2 needs a look"),
-        Threshold("prob_gap_mean", 0.01, "probability", SourceKind.PAPER, "verl: below 0.005 is normal"),
+        Threshold(
+            "logprob_gap_mean",
+            0.05,
+            "nats",
+            SourceKind.PAPER,
+            "docs/evidence.md: Healthy bands and their sources (dense bf16: 0.005 to 0.03)",
+        ),
+        Threshold(
+            "kl_sampler_trainer",
+            0.005,
+            "nats/token",
+            SourceKind.PAPER,
+            "docs/evidence.md: Healthy bands and their sources (usual 3e-4 to 2e-3, 1e-2 needs a look)",
+        ),
+        Threshold("prob_gap_mean", 0.01, "probability", SourceKind.PAPER, "verl documentation: below 0.005 is normal"),
     ),
     judge=judge,
     plans={
@@ -129,5 +141,10 @@ CHECK = Check(
         LookAlike("Stale weights", "the gap of single tokens is large too: the sync checks"),
     ),
     patience=2,
-    sources=("failures-and-bands 2.2: IS weight = exp(sum)", "NeMo-RL PR#2269", "trl#5814", "detection-statistics 1.9"),
+    sources=(
+        "docs/evidence.md: What no curve shows",
+        "NeMo-RL PR#2269",
+        "trl#5814",
+        "docs/measurements.md: Sampler identities",
+    ),
 )

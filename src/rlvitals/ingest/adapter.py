@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from rlvitals.ingest.table import RawTable
 from rlvitals.schema import Direction, Float64, Provenance, RunConfig, Scope, TrainerInfo
 
 
@@ -34,6 +35,7 @@ class EvalKey:
     """How a raw key becomes a held-out series; `name` may hold `{}`, or `{0}` and `{1}` for single matches.
 
     `percent_or_fraction`: both are found in this trainer's logs; a series with values above 1 is in percent.
+    `but_not`: patterns of keys that this pattern fits too and that are no scores.
     """
 
     pattern: str
@@ -42,6 +44,7 @@ class EvalKey:
     metric: str = "accuracy"  # or "reward"
     note: str = ""
     percent_or_fraction: bool = False
+    but_not: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,19 @@ class Derived:
     compute: Callable[..., Float64]  # one float64[N] per input -> float64[N]
     transform: str  # shown to the user, e.g. "all_good + all_bad"
     note: str = ""
+    estimator: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RawSum:
+    """A raw column made of sparse counts: the sum of all keys that fit `pattern`.
+
+    It is 0 where none of them was logged but `beside` was: trainers leave out counts of nothing.
+    """
+
+    name: str  # looked up like a logged key
+    pattern: str
+    beside: str
 
 
 @dataclass(frozen=True)
@@ -70,6 +86,8 @@ class Adapter:
         config_rules: flat config (dotted path -> value) -> RunConfig field -> (value, paths it came from), for
             fields that no single setting gives; overrides `config`.
         fixed: RunConfig fields that hold in every run of this trainer, with sources; the config wins over them.
+        sums: raw columns to make before keys are looked up.
+        prepare: table -> table, for logs whose rows must be put on one step axis first (files only).
     """
 
     info: TrainerInfo
@@ -85,3 +103,5 @@ class Adapter:
     finish: Callable[[Mapping[str, Provenance], RunConfig], Mapping[str, Provenance]] | None = None
     config_rules: Callable[[Mapping[str, object]], Mapping[str, tuple[object, str]]] | None = None
     fixed: RunConfig = field(default_factory=RunConfig)
+    sums: tuple[RawSum, ...] = ()
+    prepare: Callable[[RawTable], RawTable] | None = None

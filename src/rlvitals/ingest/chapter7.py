@@ -78,6 +78,7 @@ _FIXED = RunConfig(
     kl_estimator="sequence sum k1",
     kl_in_reward=False,
     importance_level="sequence",
+    loss_aggregation="sequence sum",  # log-probabilities are summed; only olmo3_style.py averages over tokens
     advantage_estimator="grpo",
     algorithm="grpo",
     max_grad_norm=1.0,

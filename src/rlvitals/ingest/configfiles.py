@@ -25,7 +25,7 @@ __all__ = [
 
 MAX_BYTES = 5_000_000  # of one config file (convention: resolved verl configs take 50 kB)
 MAX_LEVELS_UP = 3  # folders above a log that are looked at
-MAX_LEVELS_DOWN = 4  # Hydra writes outputs/<date>/<time>/.hydra/config.yaml
+MAX_LEVELS_DOWN = 5  # AReaL writes <fileroot>/logs/<user>/<experiment>/<trial>/config.yaml
 MAX_FOLDERS = 400  # visited in all
 
 # In order of trust; a later one only fills gaps.
@@ -44,6 +44,12 @@ NAMES: tuple[str, ...] = (
     "grpo_config.yaml",
     "resolved_config.json",
     "files/config.yaml",
+    "rl.json",
+    "rl.toml",
+    "orchestrator.json",
+    "orchestrator.toml",
+    "trainer.json",
+    "trainer.toml",
     "adapter_config.json",
 )
 MODEL_CARD = "README.md"  # beside the run alone: further away it is about something else
@@ -122,7 +128,7 @@ def read_config_file(file: Path, adapter: Adapter, base: Path | None = None) -> 
         return FoundConfig(notes=(Note(f"config file could not be read: {reason}", file=shown),))
     if mapping is None:
         return FoundConfig()
-    if file.name == "adapter_config.json":
+    if file.name == "adapter_config.json" and "peft_type" in mapping:  # mlx-lm writes its settings under this name
         return _model_facts(mapping, shown)
     found = read_mapping(mapping, adapter, shown)
     return _overrides(file, adapter, base).then(found)

@@ -64,10 +64,10 @@ def _walk(value: object, path: str, depth: int) -> Iterator[tuple[str, object]]:
 
 
 def _unwrap(mapping: Mapping[str, object]) -> Mapping[str, object]:
-    """Return W&B's `{key: {value: x}}` as `{key: x}`."""
+    """Return W&B's and SwanLab's `{key: {value: x}}` as `{key: x}`."""
     rows = {key: row for key, row in mapping.items() if key not in ("_wandb", "wandb_version")}
     wrapped = bool(rows) and all(
-        isinstance(row, Mapping) and "value" in row and set(row) <= {"value", "desc"} for row in rows.values()
+        isinstance(row, Mapping) and "value" in row and set(row) <= {"value", "desc", "sort"} for row in rows.values()
     )
     if not wrapped:
         return mapping

@@ -30,6 +30,7 @@ _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _RAY = re.compile(r"^\((?P<actor>\w[\w.:]* (?:pid|ip)=[^)]{1,80})\) ?")
 _OVERRIDE = re.compile(r"(?<![\w.])\+{0,2}(?P<key>[A-Za-z_]\w*(?:\.\w+)+)=(?P<value>'[^']*'|\"[^\"]*\"|[^\s'\",\]]+)")
 _FLAG = re.compile(r"(?<!\S)--(?P<key>[A-Za-z][\w.-]*)(?:=|\s+)(?P<value>'[^']*'|\"[^\"]*\"|(?!--)[^\s'\"\\]+)")
+_SWITCH = re.compile(r"(?<!\S)--(?P<key>[A-Za-z][\w.-]*)(?=\s+--|\s*\\?\s*$)")  # a flag without a value
 _BRACE = re.compile(r"\{(?=['\"]|\s*$)")
 _BULLET = re.compile(r"^- (?P<key>[A-Za-z_][\w.]*): `?(?P<value>[^\s`]+)`?\s*$")
 _COMMAND = re.compile(r"\b(python\d?|torchrun|accelerate|deepspeed|swift|uv run|srun|trl)\b|\.py\b|^\s*--")
@@ -188,6 +189,8 @@ def _command_line(lines: Lines) -> dict[str, object]:
         if bullet is not None:  # hyperparameters of a model card
             found[bullet["key"]] = _scalar(bullet["value"])
         if continued or _COMMAND.search(line):
+            for hit in _SWITCH.finditer(line):
+                found[hit["key"].replace("-", "_")] = True
             for hit in _FLAG.finditer(line):
                 found[hit["key"].replace("-", "_")] = _scalar(hit["value"])
         continued = line.rstrip().endswith("\\")

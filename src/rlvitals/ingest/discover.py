@@ -21,12 +21,19 @@ KINDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("TensorBoard", ()),
     ("W&B files", (".wandb",)),
     ("MLflow run", ()),
+    ("SwanLab run", (".swanlab",)),
     ("SQLite store", (".db", ".sqlite", ".sqlite3")),
     ("JSON", (".json",)),
     ("notebook", (".ipynb",)),
     ("console log", (".log", ".out", ".txt", ".err")),
 )
-TRACKERS = ("TensorBoard", "W&B files", "MLflow run", "SQLite store")  # sinks that repeat what a log file says
+TRACKERS = (
+    "TensorBoard",
+    "W&B files",
+    "MLflow run",
+    "SwanLab run",
+    "SQLite store",
+)  # sinks that repeat what a log file says
 _PACKED = (".gz", ".zst")
 _CHECKPOINT = re.compile(r"(?:checkpoint|global_step|step|iter)[-_]?(\d+)")
 _HPARAMS_FOLDER = re.compile(r"\d{10}\.\d+")  # SummaryWriter.add_hparams writes into a folder of its own
@@ -36,13 +43,13 @@ _TIME_FOLDER = re.compile(  # TRL's Nov29_11-19-09_host, slime's 20261129_100000
 _SKIPPED_FOLDERS = frozenset(
     {".git", ".hydra", "__pycache__", "node_modules", ".venv", "venv", "site-packages", ".cache", "completions",
      "rollouts", "rollout", "validation", "generations", "samples", "traces", "dumped_evals", "episodes", ".trash",
-     "wandb_artifacts", "artifacts"}
+     "wandb_artifacts", "artifacts", "configs"}
 )  # fmt: skip
 _NOT_STEPS = re.compile(
     r"^(args|config|.*_config|params|hparams|tokenizer.*|vocab.*|special_tokens_map|added_tokens|generation_config|"
     r"all_results|eval_results|train_results|.*summary|.*index|checkpoints|timing_spans|results_.*|requirements|readme|"
     r"license|merges|package.*|completions.*|.*rollouts?.*|.*_outputs|.*samples.*|dataset.*|predictions.*|\d+|"
-    r"(?:train|val|eval)_data_step.*|.*trajector.*|aggregated_results|metadata|debug|debug-.*|wandb-metadata)$",
+    r"(?:train|val|eval)_data_step.*|.*trajector.*|aggregated_results|metadata|debug|debug-.*|wandb-metadata|swanlab-metadata|.*_logtree|training_info)$",
     re.IGNORECASE,
 )
 
@@ -85,18 +92,19 @@ def candidates(directory: Path) -> dict[str, list[Candidate]]:
     out: dict[str, list[Candidate]] = {}
     for kind, paths in found.items():
         if kind == "TensorBoard":
+            paths.sort(key=lambda path: (_HPARAMS_FOLDER.fullmatch(path.parent.name) is not None, path))
             out[kind] = _grouped(paths, _event_folder)
         elif kind == "W&B files":
-            out[kind] = _grouped(paths, lambda path: path.name)
+            out[kind] = _grouped(sorted(paths), lambda path: path.name)
         else:
             out[kind] = [(path,) for path in sorted(paths)]
     return {kind: groups for kind, groups in out.items() if groups}
 
 
 def _grouped(paths: list[Path], key: Callable[[Path], str]) -> list[Candidate]:
-    """Return the files with the same key together, in the order of their paths, which carry the start's time."""
+    """Return the files with the same key together, in their order."""
     groups: dict[str, list[Path]] = {}
-    for path in sorted(paths):
+    for path in paths:
         groups.setdefault(key(path), []).append(path)
     return [tuple(group) for group in groups.values()]
 

@@ -1,4 +1,4 @@
-"""Held-out scores kept elsewhere: CSV, JSON and JSONL with step and score, lm-eval and lighteval result folders."""
+"""Held-out scores kept elsewhere: CSV, JSON, JSONL with step and score; lm-eval, lighteval and verifiers results."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from rlvitals.errors import InputError, Problem
+from rlvitals.ingest import verifiers_results
 from rlvitals.schema import Evals
 
 MAX_BYTES = 100_000_000  # of one file (convention)
@@ -50,16 +51,25 @@ def read_evals(name: str, path: Path) -> Evals:
     """
     if not path.exists():
         raise InputError(Problem("No such held-out file", str(path), hint="Usage: --evals NAME=FILE"))
-    if path.is_dir():
+    results = verifiers_results.find(path)
+    if results:
+        points, key = _from_verifiers(name, results)
+    elif path.is_dir():
         points, key = _from_folder(name, path)
     elif path.suffix.lower() in (".csv", ".tsv"):
         points, key = _from_table(path)
     elif path.suffix.lower() in (".jsonl", ".json", ".ndjson"):
         points, key = _from_json(name, path)
     else:
-        expected = ".csv, .tsv, .json, .jsonl, or a folder of lm-eval or lighteval results"
+        expected = ".csv, .tsv, .json, .jsonl, or a folder of lm-eval, lighteval or verifiers results"
         raise InputError(Problem("Unknown format of held-out scores", str(path), path.suffix or "no suffix", expected))
     return _evals(name, path, points, key)
+
+
+def _from_verifiers(name: str, files: list[Path]) -> tuple[list[_Point], str]:
+    found = verifiers_results.scores(name, files)
+    key = "accuracy" if all(score.zero_one for score in found) else "reward"
+    return [_Point(score.step, score.mean, score.stderr, score.items) for score in found], key
 
 
 def _evals(name: str, path: Path, points: list[_Point], key: str) -> Evals:

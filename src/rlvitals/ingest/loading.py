@@ -53,6 +53,8 @@ def load(
     keys: frozenset[str] = frozenset().union(*(table.keys() for table in loaded.tables))
     user, notes = _user_map(settings, map or {}, keys)
     adapter = registry.pick(keys, "".join(table.text for table in loaded.tables)[:200_000])
+    if adapter.prepare is not None:
+        loaded = replace(loaded, tables=tuple([adapter.prepare(table) for table in loaded.tables]))
     config, config_notes = _config(loaded, adapter, settings)
     resolver = Resolver(adapter, keys, config, user)
     parts = [assemble(table, map_table(table, resolver)) for table in loaded.tables]

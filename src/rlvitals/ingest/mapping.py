@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rlvitals.ingest.adapter import Derived
-from rlvitals.ingest.rules import SUMMARY_KEYS, Kind, Resolver, Rule, scope_of
+from rlvitals.ingest.adapter import Derived, RawSum
+from rlvitals.ingest.rules import SUMMARY_KEYS, Kind, Resolver, Rule, pattern, scope_of
 from rlvitals.ingest.table import Bool, RawTable
 from rlvitals.ingest.values import number
 from rlvitals.metrics import lookup
@@ -52,6 +52,7 @@ class Mapped:
 
 def map_table(table: RawTable, resolver: Resolver) -> Mapped:
     """Return the table in canonical names; of several keys for one metric the resolver's first choice is taken."""
+    table = replace(table, columns=_with_sums(table.columns, resolver.adapter.sums))
     chosen: dict[str, tuple[Rule, str]] = {}
     evals: list[EvalColumn] = []
     unknown: list[str] = []
@@ -82,6 +83,21 @@ def map_table(table: RawTable, resolver: Resolver) -> Mapped:
     step = table.columns[step_key] if step_key else None
     left = tuple(Unrecognised(raw, table.source, _logged(table, raw)) for raw in unknown)
     return Mapped(table.source, step, step_key, columns, tuple(evals), provenance, left, summary)
+
+
+def _with_sums(columns: Mapping[str, Float64], sums: tuple[RawSum, ...]) -> Mapping[str, Float64]:
+    """Return the columns and the sums of sparse counts: 0 where none of them was logged but `beside` was."""
+    out = dict(columns)
+    for each in sums:
+        beside = columns.get(each.beside)
+        if beside is None:
+            continue
+        fits = pattern(each.pattern).fullmatch
+        parts = [column for raw, column in columns.items() if fits(raw)]
+        total = np.nansum(parts, axis=0) if parts else np.zeros(beside.size)
+        logged = ~np.isnan(beside) | np.any([~np.isnan(p) for p in parts], axis=0) if parts else ~np.isnan(beside)
+        out[each.name] = np.where(logged, total, np.nan)
+    return out
 
 
 def _logged(table: RawTable, raw: str) -> int:
@@ -162,6 +178,8 @@ def _derive(
             ", ".join(rule.inputs),
             table.source,
             Status.DERIVED,
+            estimator=rule.estimator,
+            direction=row.direction if row is not None else None,
             unit=row.unit if row is not None else "",
             transform=rule.transform,
             note=rule.note,
@@ -184,6 +202,7 @@ class RowMapper:
         self._resolver = resolver
         self._steps = resolver.step_keys()
         self._percent: set[str] = set()  # shares that were once above 1: percentages from then on
+        self._sums = tuple((each, pattern(each.pattern)) for each in resolver.adapter.sums)
 
     def map_row(self, raw: Mapping[str, object]) -> MappedRow:
         """Return the canonical values of one row; nested dicts must be flattened by the caller."""
@@ -191,7 +210,7 @@ class RowMapper:
         evals: dict[str, float] = {}
         rank: dict[str, int] = {}
         seen: dict[str, float] = {}
-        for key, item in raw.items():
+        for key, item in self._summed(raw).items() if self._sums else raw.items():
             value = item if type(item) is float else number(item, key)
             if value is None:
                 continue
@@ -205,6 +224,14 @@ class RowMapper:
                 evals[rule.metric] = self._fraction(rule, rule.scale * value, "success_frac")
         self._derive(seen, values)
         return MappedRow(self._step(seen), values, evals)
+
+    def _summed(self, raw: Mapping[str, object]) -> Mapping[str, object]:
+        out = dict(raw)
+        for each, regex in self._sums:
+            if each.beside in raw:
+                parts = [number(item, key) for key, item in raw.items() if regex.fullmatch(key)]
+                out[each.name] = sum(value for value in parts if value is not None)
+        return out
 
     def _store(self, rule: Rule, value: float, values: dict[str, float]) -> None:
         values.pop(rule.metric, None)

@@ -74,4 +74,5 @@ ADAPTER = replace(
     ),
     config={**trl.CONFIG, "masks_truncated": ("overlong_filter",), "drops_zero_variance": ("dynamic_sample",)},
     refine=refine,
+    config_rules=trl.config_rules,
 )

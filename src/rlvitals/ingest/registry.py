@@ -2,15 +2,53 @@
 
 from __future__ import annotations
 
-from rlvitals.ingest import chapter7, generic, ms_swift, tinker, trl, unsloth, verl
+from rlvitals.ingest import (
+    agent_lightning,
+    areal,
+    atropos,
+    chapter7,
+    generic,
+    mlx_lm_lora,
+    ms_swift,
+    nemo_rl,
+    open_instruct,
+    openrlhf,
+    prime_rl,
+    rllm,
+    roll,
+    skyrl,
+    slime,
+    tinker,
+    torchforge,
+    trl,
+    trl_async,
+    unsloth,
+    verifiers,
+    verl,
+)
 from rlvitals.ingest.adapter import Adapter
 
 ADAPTERS: tuple[Adapter, ...] = (
     trl.ADAPTER,
     unsloth.ADAPTER,
     ms_swift.ADAPTER,
+    trl_async.ADAPTER,
     verl.ADAPTER,
+    agent_lightning.ADAPTER,
+    rllm.ADAPTER,
+    open_instruct.ADAPTER,
+    roll.ADAPTER,
+    torchforge.ADAPTER,
+    atropos.ADAPTER,
+    mlx_lm_lora.ADAPTER,
     tinker.ADAPTER,
+    openrlhf.ADAPTER,
+    nemo_rl.ADAPTER,
+    prime_rl.ADAPTER,
+    verifiers.ADAPTER,
+    skyrl.ADAPTER,
+    slime.ADAPTER,
+    areal.ADAPTER,
     chapter7.ADAPTER,
     generic.ADAPTER,
 )

@@ -36,6 +36,7 @@ COMMON_STEP_KEYS = (
     "epoch",
 )  # the first that is present and counts in whole numbers wins
 MAX_KEY = 300  # characters; a longer key is text that was taken for one, and is matched against no pattern
+CLOCK_KEYS = frozenset({"_runtime", "_timestamp", "_wandb/runtime"})  # W&B's and trackio's own clock in their rows
 STEP_METRIC = "step"  # the canonical name under which a user maps the step axis
 EVAL_PREFIX = "eval:"  # a user maps a held-out series as "eval:NAME=key"
 
@@ -98,7 +99,7 @@ class Resolver:
         self._keys = keys
         self._order = {key: i for i, key in enumerate(keys)}
         self._patterns = tuple((pattern(text), key) for text, key in adapter.patterns)
-        self._evals = tuple((pattern(e.pattern), e) for e in adapter.evals)
+        self._evals = tuple((pattern(e.pattern), e, tuple(map(pattern, e.but_not))) for e in adapter.evals)
         self._ignore = tuple(pattern(text) for text in adapter.ignore)
         self._user: dict[str, list[str]] = {}
         for canonical, raw in (user or {}).items():
@@ -138,15 +139,17 @@ class Resolver:
             match = regex.fullmatch(raw)
             if match:
                 return self._measured(_fill(key.metric, match), key, len(self._keys) + i)
-        for regex, eval_key in self._evals:
+        for regex, eval_key, but_not in self._evals:
             match = regex.fullmatch(raw)
-            if match:
+            if match and not any(other.fullmatch(raw) for other in but_not):
                 return Rule(Kind.EVAL, _fill(eval_key.name, match), scale=eval_key.scale, eval_key=eval_key)
         if is_canonical(raw):  # a log in canonical names: plain loops, exports, the live monitor
             return Rule(
                 Kind.METRIC, raw, priority=len(self._keys) + len(self._patterns), key=Key(raw, scope=Scope.UNKNOWN)
             )
-        if raw in SUMMARY_KEYS or raw in self._inputs or any(regex.fullmatch(raw) for regex in self._ignore):
+        if raw in SUMMARY_KEYS or raw in CLOCK_KEYS or raw in self._inputs:
+            return IGNORED
+        if any(regex.fullmatch(raw) for regex in self._ignore):
             return IGNORED
         if self.is_step(raw):
             return IGNORED

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from rlvitals.errors import InputError, Problem
 
@@ -16,10 +16,11 @@ STDIN = "-"
 MAX_WHOLE = 512 * 2**20  # bytes; largest file of a format that must be read at once (JSON, notebook)
 MAX_STREAM = 16 * 2**30  # bytes after decompression; largest streamed file, stops decompression bombs
 MAX_LINE = 16 * 2**20  # bytes; a longer line is no log record
+PIECE = 2**20  # bytes read at a time
 HEAD = 4096  # bytes looked at to tell what a file is
 
 _LFS = b"version https://git-lfs.github.com/spec/"
-SQLITE, WANDB = b"SQLite format 3\x00", b":W&B"  # first bytes
+SQLITE, WANDB, SWANLAB = b"SQLite format 3\x00", b":W&B", b":SWL"  # first bytes
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _BINARY: tuple[tuple[bytes, str], ...] = (
     (b"PK\x03\x04", "a zip archive (torch.save writes these)"),
@@ -27,13 +28,12 @@ _BINARY: tuple[tuple[bytes, str], ...] = (
     (b"\x80\x03", "a Python pickle"),
     (b"\x80\x04", "a Python pickle"),
     (b"\x80\x05", "a Python pickle"),
-    (b":SWL", "a SwanLab run, whose record format is not published"),
     (b"\x89PNG", "an image"),
     (b"%PDF", "a PDF document"),
 )
 _REFUSED_SUFFIXES = {".pt", ".pth", ".bin", ".pkl", ".pickle", ".safetensors", ".ckpt", ".joblib"}
-_READABLE = "a log as JSON, JSONL, CSV, parquet, console text, notebook, TensorBoard events, .wandb or an SQLite store"
-_RECORDS = (b"PAR1", b"\xff\xfe", b"\xfe\xff", SQLITE, WANDB)  # binary content that has a reader
+_READABLE = "a log as JSON, JSONL, CSV, parquet, console text, notebook, TensorBoard events, .wandb, .swanlab, SQLite"
+_RECORDS = (b"PAR1", b"\xff\xfe", b"\xfe\xff", SQLITE, WANDB, SWANLAB)  # binary content that has a reader
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Source:
         """Return the whole content. Raises InputError above `limit` bytes."""
         with self.open() as stream:
             try:
-                data = stream.read(limit + 1)
+                data = read_up_to(stream, limit + 1)
             except (OSError, EOFError, ValueError) as error:
                 raise InputError(Problem("cannot decompress", self.name, str(error)[:200])) from error
         if len(data) > limit:
@@ -87,7 +87,7 @@ class Source:
         number = 0
         with self.open() as stream:
             if self.head()[:2] in (b"\xff\xfe", b"\xfe\xff"):  # PowerShell's `>` writes UTF-16
-                stream = io.BytesIO(stream.read(MAX_WHOLE).decode("utf-16", "replace").encode())
+                stream = io.BytesIO(read_up_to(stream, MAX_WHOLE).decode("utf-16", "replace").encode())
             while True:
                 try:
                     line = stream.readline(MAX_LINE)
@@ -104,19 +104,55 @@ class Source:
                 yield number, line.rstrip(b"\r\n")
 
 
+def read_up_to(stream: IO[bytes], limit: int) -> bytes:
+    """Return at most `limit` bytes, piece by piece: one `read(limit)` would allocate that much for a small file."""
+    pieces: list[bytes] = []
+    left = limit
+    while left > 0 and (piece := stream.read(min(left, PIECE))):
+        pieces.append(piece)
+        left -= len(piece)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+class _Unpacked(io.RawIOBase):
+    """A decompressed stream whose damage is an OSError before the first byte, and the end of the stream after it."""
+
+    def __init__(self, packed: IO[bytes], unpacking: Any) -> None:
+        self._packed, self._unpacking, self._given = packed, unpacking, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            data = self._unpacking.read(len(buffer))
+        except Exception as error:  # zlib and zstandard raise kinds of their own
+            if self._given == 0:
+                raise OSError(str(error) or type(error).__name__) from error
+            data = b""
+        buffer[: len(data)] = data
+        self._given += len(data)
+        return len(data)
+
+    def close(self) -> None:
+        self._packed.close()
+        super().close()
+
+
 def _decompressed(stream: IO[bytes], magic: bytes) -> IO[bytes]:
     if magic.startswith(_GZIP):
-        return io.BufferedReader(gzip.GzipFile(fileobj=stream))
+        return io.BufferedReader(_Unpacked(stream, gzip.GzipFile(fileobj=stream)))
     if magic.startswith(_ZSTD):
         import zstandard
 
-        return io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True))
+        unpacking = zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True)
+        return io.BufferedReader(_Unpacked(stream, unpacking))
     return stream
 
 
 def stdin_source() -> Source:
     """Read standard input whole."""
-    data = sys.stdin.buffer.read(MAX_WHOLE + 1)
+    data = read_up_to(sys.stdin.buffer, MAX_WHOLE + 1)
     if len(data) > MAX_WHOLE:
         raise InputError(Problem("input too large", "stdin", f"more than {MAX_WHOLE >> 20} MB"))
     return Source("stdin", data=data)

@@ -80,10 +80,16 @@ CONFIG: dict[str, tuple[str, ...]] = {
     "temperature": ("temperature",),
     "top_p": ("top_p",),
     "top_k": ("top_k",),
+    "min_p": ("min_p",),
     "token_budget": ("max_completion_length",),
     "loss_type": ("loss_type",),
     "importance_level": ("importance_sampling_level",),
     "advantage_scaling": ("scale_rewards",),
+    "reward_aggregation": ("multi_objective_aggregation",),
+    "sampler_correction": ("vllm_importance_sampling_correction",),
+    "prompt_budget": ("max_prompt_length",),
+    "context_length": ("vllm_max_model_length",),
+    "uses_lora": ("use_peft",),
     "masks_truncated": ("mask_truncated_completions",),
     "learning_rate": ("learning_rate",),
     "lr_schedule": ("lr_scheduler_type",),
@@ -93,6 +99,32 @@ CONFIG: dict[str, tuple[str, ...]] = {
     "logging_steps": ("logging_steps",),
     "model": ("model_name_or_path", "model"),
 }
+
+_AGGREGATION: dict[str, str] = {  # of each loss_type, since it exists (0.17)
+    "grpo": "sequence mean",
+    "sapo": "sequence mean",
+    "bnpo": "token mean",
+    "dapo": "token mean",
+    "cispo": "token mean",
+    "vespo": "token mean",
+    "dr_grpo": "constant length",
+    "luspo": "sequence sum",
+}
+
+
+def config_rules(flat: Mapping[str, object]) -> dict[str, tuple[object, str]]:
+    """Return what follows from other settings: how the loss aggregates, and the temperature of the trainer's logits."""
+    out: dict[str, tuple[object, str]] = {}
+    for path, value in flat.items():
+        name = path.rpartition(".")[2]
+        if name == "loss_type" and isinstance(value, str) and value in _AGGREGATION:
+            out["loss_aggregation"] = (_AGGREGATION[value], path)
+        elif name == "temperature" and path == name:
+            out["trainer_temperature"] = (value, "temperature, by which TRL divides its logits too")
+        elif name == "beta" and path == name and isinstance(value, (int, float)) and not isinstance(value, bool):
+            out["loads_reference"] = (value != 0, path)
+    return out
+
 
 KNOBS: dict[str, str] = {
     "group_size": "num_generations",
@@ -117,6 +149,19 @@ KNOBS: dict[str, str] = {
     "planned_steps": "max_steps",
     "max_grad_norm": "max_grad_norm",
     "logging_steps": "logging_steps",
+    "loads_reference": "beta (a value above 0 loads the reference)",
+    "sampler_correction": "vllm_importance_sampling_correction",
+    "context_length": "vllm_max_model_length",
+    "reward_aggregation": "multi_objective_aggregation",
+    "curriculum": "train_dataset (its order and choice)",
+    "mixture": "train_dataset",
+    "verifier": "reward_funcs",
+    "parser": "reward_funcs",
+    "reward_function": "reward_funcs",
+    "reward_weights": "reward_weights",
+    "eval_every": "eval_strategy and eval_steps",
+    "checkpoint_every": "save_strategy and save_steps",
+    "resume_from": "trainer.train(resume_from_checkpoint=...)",
 }
 
 HOW_TO_LOG: dict[str, str] = {
@@ -225,4 +270,5 @@ ADAPTER = Adapter(
     ignore=(*IGNORE, *("train/" + text for text in IGNORE), "eval/{}"),
     config=CONFIG,
     refine=refine,
+    config_rules=config_rules,
 )

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from rlvitals.ingest.adapter import Adapter, EvalKey, Key
 from rlvitals.ingest.verl_words import INFO
-from rlvitals.schema import Direction, Provenance, RunConfig, Status
+from rlvitals.schema import Direction, Provenance, RunConfig, Scope, Status
 
 _OLD, _REF, _SMP = Direction.OLD_NEW, Direction.TO_REFERENCE, Direction.SAMPLER_TRAINER
 
@@ -129,6 +129,19 @@ def _with_prefixes(keys: Mapping[str, Key]) -> dict[str, Key]:
     return {f"{prefix}/{name}": key for prefix in ("rollout_corr", "mismatch") for name, key in keys.items()}
 
 
+# Means over the groups that are left when `algorithm.filter_groups` throws tied ones away (both trainers).
+_FILTERED: tuple[str, ...] = (
+    "critic/score/mean",
+    "critic/score/max",
+    "critic/score/min",
+    "critic/advantages/mean",
+    "response_length/mean",
+    "response_length/clip_ratio",
+    "actor/entropy",
+)
+_DROPPED = "tied groups were thrown away before (algorithm.filter_groups)"
+
+
 def _matches(keys: frozenset[str]) -> int:
     flat = {_flat(key) for key in keys}
     scored = bool(flat & {"critic_score_mean", "critic_rewards_mean"})
@@ -157,6 +170,11 @@ def _refine(keys: frozenset[str], config: RunConfig) -> dict[str, Key]:
     has_k3 = any(_flat(key) in flat for key in _K3_KEYS)
     for key in _K3_KEYS if has_k3 else _K1_KEYS:
         _add(out, flat, key, _K3 if has_k3 else _K1)
+    if config.drops_zero_variance:
+        for name in _FILTERED:
+            base = out.get(flat.get(_flat(name), ""), _KEYS[name])
+            note = "; ".join(text for text in (base.note, _DROPPED) if text)
+            _add(out, flat, name, replace(base, scope=Scope.KEPT, note=note))
     if config.importance_level == "sequence":
         _add(out, flat, "actor/pg_clipfrac", Key("clip_frac", estimator="sequence"))
     if config.loss_aggregation == "sequence sum":
@@ -199,6 +217,9 @@ _CONFIG: dict[str, tuple[str, ...]] = {
     "top_p": (f"{_ROLLOUT}.top_p",),
     "top_k": (f"{_ROLLOUT}.top_k",),
     "token_budget": ("data.max_response_length", f"{_ROLLOUT}.response_length"),
+    "prompt_budget": ("data.max_prompt_length", f"{_ROLLOUT}.prompt_length"),
+    "context_length": (f"{_ROLLOUT}.max_model_len",),
+    "max_version_lag": ("async_training.staleness_threshold",),
     "loss_aggregation": (f"{_ACTOR}.loss_agg_mode",),
     "advantage_estimator": ("algorithm.adv_estimator",),
     "advantage_scaling": ("algorithm.norm_adv_by_std_in_grpo",),
@@ -228,6 +249,12 @@ def _config_rules(flat: Mapping[str, object]) -> dict[str, tuple[object, str]]:
     rank = _number(flat, "actor_rollout_ref.model.lora_rank")
     if rank is not None:
         out["uses_lora"] = (rank > 0, "actor_rollout_ref.model.lora_rank")
+    temperature = flat.get(f"{_ROLLOUT}.temperature")
+    if temperature is not None:
+        out["trainer_temperature"] = (temperature, f"{_ROLLOUT}.temperature, by which verl divides its logits too")
+    correction = [flat.get(f"algorithm.rollout_correction.{name}") for name in ("rollout_is", "rollout_rs")]
+    if any(path.startswith("algorithm.rollout_correction.") for path in flat):
+        out["sampler_correction"] = (any(correction), "algorithm.rollout_correction")
     if any(path.startswith("async_training.") for path in flat):
         out["asynchronous"] = (True, "async_training")
     return out

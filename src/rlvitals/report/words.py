@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from rlvitals.check import SEVERITY, Action, Crashed, Evidence, Rollback, Threshold, Verdict, Verify
 from rlvitals.diagnosis import BlindSpot, Cost, Coverage, Diagnosis, RollbackTarget, RuledOut
 from rlvitals.engine import Incident
+from rlvitals.metrics import lookup
 from rlvitals.schema import Run, Status
 
 VERDICT_WORD: dict[Verdict, str] = {
@@ -86,11 +87,27 @@ def evidence_numbers(e: Evidence) -> str:
     The limit is left out where the sentence beside it already says it with its source.
     """
     observed = measure(e.observed, e.unit)
-    parts = [observed if e.before is None else f"{number(e.before)} → {observed}"]
+    parts = [f"{number(e.before)} → {observed}" if e.before is not None and in_own_unit(e) else observed]
     if e.threshold is not None and not says_limit(e):
         parts.append(limit(e.threshold, e.comparison))
     parts.append(span(*e.steps))
     return " · ".join(parts)
+
+
+SAME_UNIT = {
+    "share of groups": "fraction",
+    "of completions": "fraction",
+    "of rollouts": "fraction",
+    "of the batch": "fraction",
+    "nats": "nats/token",
+}  # ways in which evidence words the unit of its metric
+
+
+def in_own_unit(e: Evidence) -> bool:
+    """True when the observed number is a level of the metric itself, so that it can follow the one before it."""
+    row = lookup(e.metric)
+    unit = SAME_UNIT.get(e.unit, e.unit)
+    return row is not None and unit == SAME_UNIT.get(row.unit, row.unit)
 
 
 def says_limit(e: Evidence) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rlvitals.errors import InputError, Problem
-from rlvitals.ingest.sources import SQLITE, WANDB, Source, file_source, is_event_file
+from rlvitals.ingest.sources import SQLITE, SWANLAB, WANDB, Source, file_source, is_event_file
 from rlvitals.ingest.table import RawTable
 
 
@@ -54,6 +54,8 @@ def _reader(kind: str) -> Callable[[Source], list[RawTable]]:
         from rlvitals.ingest.readers.tensorboard import read as reader
     elif kind == "wandb":
         from rlvitals.ingest.readers.wandb_offline import read as reader
+    elif kind == "swanlab":
+        from rlvitals.ingest.readers.swanlab import read as reader
     elif kind == "sqlite":
         from rlvitals.ingest.readers.sqlite import read as reader
     elif kind == "parquet":
@@ -72,9 +74,9 @@ def _reader(kind: str) -> Callable[[Source], list[RawTable]]:
 
 
 def sniff(source: Source) -> str:
-    """Return "tensorboard", "wandb", "sqlite", "parquet", "notebook", "json", "jsonl", "csv" or "console"."""
+    """Return the kind of a file by its first bytes: a name that _reader knows, or "console"."""
     head = source.head().removeprefix(b"\xef\xbb\xbf")
-    for magic, kind in ((b"PAR1", "parquet"), (WANDB, "wandb"), (SQLITE, "sqlite")):
+    for magic, kind in ((b"PAR1", "parquet"), (WANDB, "wandb"), (SWANLAB, "swanlab"), (SQLITE, "sqlite")):
         if head.startswith(magic):
             return kind
     if b"\x00" in head and is_event_file(head):

@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 
 import orjson
 
+from rlvitals.ingest.readers.blocks import Blocks
 from rlvitals.ingest.readers.crash import crash_events
+from rlvitals.ingest.readers.unwrap import unwrap
 from rlvitals.ingest.sources import Source
 from rlvitals.ingest.table import RawTable, TableBuilder
 from rlvitals.ingest.values import number
@@ -67,20 +69,33 @@ def read(source: Source) -> list[RawTable]:
 def parse(lines: Iterable[tuple[int, str]], name: str) -> RawTable:
     """Return the table of numbered lines: of the record styles found, the one with most reward values."""
     log = Console()
+    blocks = Blocks()
     bar: tuple[int, int] | None = None
-    for n, piece in _pieces(lines):
+    for n, piece in unwrap(_pieces(lines)):
         if "\ufffd" in piece:
             log.broken += 1
         found = _BAR.findall(piece) if "it/s" in piece or "s/it" in piece or "%|" in piece else None
         if found:
             bar = (int(found[-1][0]), int(found[-1][1]))
+        in_block, done = blocks.feed(piece, n)
+        _keep_block(log, done, bar)
+        if in_block:
+            continue
         style, record = parse_record(piece)
         if record is None:
             _keep_text(log, piece, is_bar=bool(found))
             continue
         log.rows.setdefault(style, []).append((record, n, bar))
         log.tail.clear()
+    _keep_block(log, blocks.finish(), bar)
     return _table(log, name)
+
+
+def _keep_block(log: Console, done: tuple[str, dict[str, object], int] | None, bar: tuple[int, int] | None) -> None:
+    if done is not None:
+        style, record, line = done
+        log.rows.setdefault(style, []).append((record, line, bar))
+        log.tail.clear()
 
 
 def _pieces(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:

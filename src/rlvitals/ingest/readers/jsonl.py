@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 import orjson
 
+from rlvitals.ingest import verifiers_results
+from rlvitals.ingest.grouprows import GroupRows, is_group
 from rlvitals.ingest.rolloutrows import RolloutRows, is_rollout
 from rlvitals.ingest.sources import Source
 from rlvitals.ingest.table import RawTable, TableBuilder
@@ -35,7 +37,7 @@ def read(source: Source) -> list[RawTable]:
 def read_lines(lines: Iterable[tuple[int, bytes]], name: str) -> RawTable:
     """Return the table of numbered lines; what could not be used stands in its notes."""
     builder = TableBuilder(name)
-    rollouts: RolloutRows | None = None
+    rollouts: RolloutRows | GroupRows | None = None
     bad: list[tuple[int, bytes]] = []
     bad_count = odd = broken = 0
     last_line = 0
@@ -57,9 +59,11 @@ def read_lines(lines: Iterable[tuple[int, bytes]], name: str) -> RawTable:
                     bad.append((number, line))
                 continue
         if isinstance(row, dict):
-            if rollouts is None and not len(builder) and is_rollout(row):
-                rollouts = RolloutRows(name)
-                add = rollouts.add
+            if rollouts is None and not len(builder):
+                if verifiers_results.is_result(row):
+                    raise verifiers_results.refuse(name)
+                rollouts = RolloutRows(name) if is_rollout(row) else GroupRows(name) if is_group(row) else None
+                add = builder.add if rollouts is None else rollouts.add
             add(row, number)
         else:
             odd += 1
