@@ -46,14 +46,27 @@ class Answer:
     alarmed: int | None
 
 
-def answer(check: Check, columns: Mapping[str, Float64], limits: Mapping[str, float] | None = None) -> Answer:
-    """Return when a check answers on columns logged at every step; `limits` are {"ID.name": value}."""
+def answer(
+    check: Check,
+    columns: Mapping[str, Float64],
+    limits: Mapping[str, float] | None = None,
+    evals: Mapping[int, tuple[float, int]] | None = None,
+    config: RunConfig | None = None,
+) -> Answer:
+    """Return when a check answers on columns logged at every step.
+
+    `limits` are {"ID.name": value}; `evals` are {step: (share right, items)} of one held-out set.
+    """
     names, values = tuple(columns), np.stack(list(columns.values()))
-    engine = Engine((check,), config=RunConfig(), trainer=UNKNOWN_TRAINER, limits=limits)
+    engine = Engine((check,), config=config or RunConfig(), trainer=UNKNOWN_TRAINER, limits=limits)
+    pending = sorted((evals or {}).items())
     raised: int | None = None
     at, rows = 0, values.shape[1]
     while (upto := next_look(at)) <= rows:
         engine.feed(np.arange(at + 1, upto + 1), names, values[:, at:upto])
+        while pending and pending[0][0] <= upto:
+            step, (score, items) = pending.pop(0)
+            engine.add_eval("held-out", step, score, float("nan"), items, "accuracy")
         engine.look()
         at = upto
         incident = engine.open_incidents().get(check.id)

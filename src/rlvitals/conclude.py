@@ -36,7 +36,7 @@ from rlvitals.rollback import NOTHING, rollback_target
 from rlvitals.schema import EventKind, Run
 from rlvitals.view import View
 
-MIN_ROWS = 20  # usable steps below which nothing is ever called healthy (docs/design.md, "Verdicts")
+MIN_ROWS = 20  # usable steps below which nothing is ever called healthy (docs/design.md, "From outcomes to one answer")
 _VERDICT_ORDER = (Verdict.HEALTHY, Verdict.WATCH, Verdict.ACT, Verdict.STOP)
 
 

@@ -46,7 +46,7 @@ def test_a_check_is_explained_in_full_by_id_and_by_name(check) -> None:  # type:
 def test_remedies_name_the_knob_of_every_trainer() -> None:
     shown = text("D001")
     assert "`learning_rate` (TRL, unsloth, ms-swift" in shown
-    assert "`actor_rollout_ref.actor.optim.lr` (verl)" in shown
+    assert "`actor_rollout_ref.actor.optim.lr` (verl, agent-lightning)" in shown
 
 
 @pytest.mark.parametrize("metric", METRICS, ids=lambda m: m.name)
@@ -63,9 +63,11 @@ def test_a_key_of_two_meanings_shows_both() -> None:
 
 
 def test_ppo_kl_is_not_the_distance_to_the_reference() -> None:
-    assert meanings("actor/ppo_kl") == (
-        Meaning("verl", "kl_old_new", "k1", "old policy to new policy", note="not the distance to the reference"),
+    found = meanings("actor/ppo_kl")
+    assert found[0] == Meaning(
+        "verl", "kl_old_new", "k1", "old policy to new policy", note="not the distance to the reference"
     )
+    assert {(m.metric, m.direction) for m in found} == {("kl_old_new", "old policy to new policy")}
     assert "knows nothing of the reference" in text("actor/ppo_kl")
 
 

@@ -115,7 +115,7 @@ def test_values_of_a_wrong_kind_are_ignored_with_a_reason() -> None:
     }  # fmt: skip
     found = map_config(raw, TRL, "args.json")
     assert found.config.known() == {
-        "temperature": 0.7, "token_budget": 256, "loss_type": "dapo", "learning_rate": 1e-6,
+        "temperature": 0.7, "trainer_temperature": 0.7, "token_budget": 256, "loss_type": "dapo", "learning_rate": 1e-6,
     } | ({"loss_aggregation": found.config.loss_aggregation} if found.config.loss_aggregation else {})  # fmt: skip
     assert sorted(note.text for note in found.notes) == [
         "config value ignored: beta is True, expected a number (kl_coef)",

@@ -53,7 +53,6 @@ VALUES = {
     "reward_part_std/r1_accuracy": 0.25,
     "clip_low_frac": 0.4,
     "clip_high_frac": 0.5,
-    "clip_frac": 0.9,
     "learning_rate": 3.3e-07,
     "tokens_per_second": 46.1,
 }
@@ -67,7 +66,7 @@ def test_a_block_becomes_a_row() -> None:
     assert first(result) == VALUES
     assert result.unrecognised == ()
     assert result.provenance["reward_std"].estimator == "group"
-    assert "reference" in result.provenance["clip_frac"].note
+    assert "reference" in result.provenance["clip_low_frac"].note
 
 
 def test_rows_of_the_callback() -> None:

@@ -209,3 +209,19 @@ def test_format_sample_agrees_with_its_truth(shared: Path, name: str) -> None:
     assert run.unrecognised == ()
     assert run.evals["arith_add"].score[0] == 0.5
     assert run.config.group_size == 4
+
+
+def test_a_config_printed_over_many_lines_is_read_from_the_console(tmp_path: Path) -> None:
+    config = [
+        "{'actor_rollout_ref': {'actor': {'clip_ratio': 0.2,",
+        "                                 'loss_agg_mode': 'token-mean'},",
+        "                       'rollout': {'n': 1,",
+        "                                   'temperature': 0.7}},",
+        " 'algorithm': {'adv_estimator': 'grpo'}}",
+    ]
+    lines = [f"\x1b[36m(TaskRunner pid=7)\x1b[0m {line}" for line in config]
+    lines += [f"step:{i} - critic/score/mean:0.{i:02d} - actor/entropy:0.3" for i in range(1, 25)]
+    path = tmp_path / "train.log"
+    path.write_text("\n".join(lines))
+    known = load(path).config
+    assert (known.group_size, known.temperature, known.advantage_estimator) == (1, 0.7, "grpo")

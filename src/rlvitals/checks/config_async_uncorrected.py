@@ -64,5 +64,9 @@ CHECK = Check(
         ),
     },
     look_alikes=(LookAlike("A loss whose old log-probabilities are the sampler's: its ratio corrects", "the trainer"),),
-    sources=("marin#8955", "2602.17616", "docs/evidence.md: Healthy bands and their sources"),
+    sources=(
+        "docs/evidence.md: Settings that do not fit each other",
+        "marin#8955",
+        "2602.17616",
+    ),
 )

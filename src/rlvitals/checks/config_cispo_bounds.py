@@ -83,5 +83,8 @@ CHECK = Check(
         ),
     },
     look_alikes=(LookAlike("0.28 in a trainer that adds 1", "the trainer: verl, slime and open-instruct add 1"),),
-    sources=("docs/evidence.md: Settings that do not fit each other", "ScaleRL 2510.13786"),
+    sources=(
+        "docs/evidence.md: Settings that do not fit each other",
+        "2510.13786",
+    ),
 )

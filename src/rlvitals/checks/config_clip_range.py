@@ -92,5 +92,5 @@ CHECK = Check(
     },
     leads_to=("U004",),
     look_alikes=(LookAlike("A range of 4e-4 in GSPO, or 10 in DeepSeek-R1", "the importance level, the loss type"),),
-    sources=("GSPO 2507.18071", "docs/false-alarms.md: 10", "docs/evidence.md: Settings that do not fit each other"),
+    sources=("docs/evidence.md: Settings that do not fit each other", "2507.18071", "docs/false-alarms.md: 10",),
 )  # fmt: skip

@@ -71,5 +71,9 @@ CHECK = Check(
         ),
     },
     look_alikes=(LookAlike("k3 as a loss term, GRPO's own form", "the KL is not in the reward"),),
-    sources=("docs/evidence.md: KL estimators", "2510.01555", "2512.02556"),
+    sources=(
+        "docs/evidence.md: KL estimators",
+        "2510.01555",
+        "2512.02556",
+    ),
 )

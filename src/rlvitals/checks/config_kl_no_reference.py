@@ -72,5 +72,8 @@ CHECK = Check(
         ),
     },
     look_alikes=(LookAlike("LoRA, where the base model without the adapter is the reference", "uses_lora"),),
-    sources=("docs/evidence.md: Version and unit traps", "docs/false-alarms.md: 4"),
+    sources=(
+        "docs/evidence.md: Version and unit traps",
+        "docs/false-alarms.md: 4",
+    ),
 )

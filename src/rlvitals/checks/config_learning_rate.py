@@ -73,5 +73,9 @@ CHECK = Check(
         ),
     },
     look_alikes=(LookAlike("A small model, or another optimizer than Adam", "the model's size, the optimizer"),),
-    sources=("docs/evidence.md: Settings that do not fit each other", "minimind#755", "trl#2872"),
+    sources=(
+        "docs/evidence.md: Settings that do not fit each other",
+        "minimind#755",
+        "trl#2872",
+    ),
 )

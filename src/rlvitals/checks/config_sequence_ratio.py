@@ -72,5 +72,8 @@ CHECK = Check(
         LookAlike("Ratios per token under a token mean, as in DAPO", "the importance level is token"),
         LookAlike("verl after August 2026, which averages GSPO over sequences whatever is set", "verl's version"),
     ),
-    sources=("docs/evidence.md: Settings that do not fit each other", "GSPO 2507.18071"),
+    sources=(
+        "docs/evidence.md: Settings that do not fit each other",
+        "2507.18071",
+    ),
 )

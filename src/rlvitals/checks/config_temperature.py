@@ -70,5 +70,10 @@ CHECK = Check(
     },
     leads_to=("O001", "U005", "Y002"),
     look_alikes=(LookAlike("A sampling temperature other than 1 that both sides use", "the trainer's temperature"),),
-    sources=("docs/evidence.md: What no curve shows", "trl#4159", "prime-rl PR#697"),
+    sources=(
+        "docs/evidence.md: What no curve shows",
+        "docs/evidence.md: Trainer facts worth knowing",
+        "trl#4159",
+        "prime-rl PR#697",
+    ),
 )

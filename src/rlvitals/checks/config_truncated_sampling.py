@@ -79,5 +79,8 @@ CHECK = Check(
     },
     leads_to=("O001",),
     look_alikes=(LookAlike("Evaluation settings with top-p", "which section of the config the setting stands in"),),
-    sources=("trl#6789", "docs/evidence.md: What no curve shows"),
+    sources=(
+        "docs/evidence.md: What no curve shows",
+        "trl#6789",
+    ),
 )

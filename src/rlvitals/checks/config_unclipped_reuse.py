@@ -65,5 +65,8 @@ CHECK = Check(
         ),
     },
     look_alikes=(LookAlike("Several micro-batches that add up to one update", "gradient accumulation"),),
-    sources=("docs/evidence.md: Settings that do not fit each other", "GPG 2504.02546"),
+    sources=(
+        "docs/evidence.md: Settings that do not fit each other",
+        "2504.02546",
+    ),
 )

@@ -88,5 +88,8 @@ CHECK = Check(
         ),
     },
     look_alikes=(LookAlike("A share of tied groups that really is 0", "advantages are scaled by group or not at all"),),
-    sources=("docs/evidence.md: Version and unit traps", "trl#3992"),
+    sources=(
+        "docs/evidence.md: Version and unit traps",
+        "trl#3992",
+    ),
 )

@@ -35,19 +35,24 @@ from rlvitals.view import Chunk, View
 
 MIN_TESTED = 5
 PRINTED = 1.1e-3  # consoles print three decimals; two printed values of one number may differ by one unit
-PAIRS = (("advantage_mean", "reward_mean"), ("advantage_max", "reward_max"), ("advantage_min", "reward_min"))
+PAIRS = (("advantage_max", "reward_max"), ("advantage_min", "reward_min"))
+NOT_CENTRED = 0.25  # of the mean reward; the means need not be equal: one over tokens weighs long answers more
 
 
 def _equal(chunk: Chunk) -> tuple[np.ndarray, np.ndarray, Float64]:
     """Test the rows whose rewards differ and whose mean is not 0: there a centred advantage cannot equal them."""
     pairs = [(chunk.col(a), chunk.col(r)) for a, r in PAIRS]
-    (a_mean, r_mean), (_, r_max), (_, r_min) = pairs
-    finite = np.all([np.isfinite(a) & np.isfinite(r) for a, r in pairs], axis=0)
+    (a_max, r_max), (_, r_min) = pairs
+    r_mean, a_mean = chunk.col("reward_mean"), chunk.col("advantage_mean")
+    finite = (
+        np.isfinite(r_mean) & np.isfinite(a_mean) & np.all([np.isfinite(a) & np.isfinite(r) for a, r in pairs], axis=0)
+    )
     spread = r_max - r_min
     with np.errstate(invalid="ignore"):
         testable = finite & (spread > 10 * PRINTED) & (np.abs(r_mean) > 10 * PRINTED)
         equal = np.all([np.abs(a - r) <= PRINTED + 1e-4 * np.abs(r) for a, r in pairs], axis=0)
-    return testable, equal, a_mean
+        equal &= np.abs(a_mean) > NOT_CENTRED * np.abs(r_mean)  # +1 and -1 in pairs equal their scores and are centred
+    return testable, equal, a_max
 
 
 def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
@@ -61,7 +66,7 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
         return _group_of_one(view, state, limits)
     if state.tested < MIN_TESTED:
         missing = tuple(a for pair in PAIRS for a in pair if not view.has(a))
-        return NoData(missing or ("advantage_mean",), f"{state.tested} rows can be tested; {MIN_TESTED} are needed")
+        return NoData(missing or ("advantage_max",), f"{state.tested} rows can be tested; {MIN_TESTED} are needed")
     share = state.failed / state.tested
     if state.streak < MIN_TESTED or share < limits["equal_share"].value:
         return Clear(
@@ -73,8 +78,8 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
 def _equals(view: View, state: Tally, limits: Mapping[str, Threshold]) -> Outcome:
     first = state.first if state.first is not None else view.first_step
     evidence = Evidence(
-        metric="advantage_mean",
-        text=f"mean, largest and smallest advantage equal mean, largest and smallest reward in {state.failed} of "
+        metric="advantage_max",
+        text=f"largest and smallest advantage equal largest and smallest reward in {state.failed} of "
         f"{state.tested} steps since step {first} (last {state.value:.3g}); centring by group makes the mean 0",
         observed=state.failed / state.tested,
         unit="share of rows",

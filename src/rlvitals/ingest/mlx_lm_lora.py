@@ -27,7 +27,6 @@ _KEYS: dict[str, Key] = {
     "hit_max_tokens_ratio": Key("truncated_frac", estimator="at budget"),
     "clip_ratio_low": Key("clip_low_frac", estimator="token", note=_TO_REFERENCE),
     "clip_ratio_high": Key("clip_high_frac", estimator="token", note=_TO_REFERENCE),
-    "clip_ratio_total": Key("clip_frac", estimator="token", note=_TO_REFERENCE),
     "loss": Key("loss"),
     "learning_rate": Key("learning_rate"),
     "tokens_per_second": Key("tokens_per_second"),
@@ -41,6 +40,7 @@ _PATTERNS: tuple[tuple[str, Key], ...] = (
 
 _IGNORED: tuple[str, ...] = (
     "{}_coverage",
+    "clip_ratio_total",  # never the share that an update clipped: it must not be judged as such
     "iterations_per_second",
     "peak_memory",
     "max_completion_length",
@@ -157,7 +157,6 @@ INFO = TrainerInfo(
         "grad_norm": _NONE,
         "loss": _BY_DEFAULT,
         "learning_rate": _BY_DEFAULT,
-        "clip_frac": "printed as `Clipping`, but of the ratio to the reference",
         "tokens_per_second": _BY_DEFAULT,
         "tokens_total": _BY_DEFAULT,
         "evals": "--steps-per-eval logs a loss alone: score checkpoints elsewhere and pass --evals NAME=FILE",

@@ -121,8 +121,6 @@ def config_rules(flat: Mapping[str, object]) -> dict[str, tuple[object, str]]:
             out["loss_aggregation"] = (_AGGREGATION[value], path)
         elif name == "temperature" and path == name:
             out["trainer_temperature"] = (value, "temperature, by which TRL divides its logits too")
-        elif name == "beta" and path == name and isinstance(value, (int, float)) and not isinstance(value, bool):
-            out["loads_reference"] = (value != 0, path)
     return out
 
 

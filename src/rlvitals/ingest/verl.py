@@ -302,7 +302,7 @@ def _true(value: object) -> bool:
 
 
 def _number(flat: Mapping[str, object], path: str) -> float | None:
-    value = flat.get(path)
+    value = flat.get(path, flat.get(path.removeprefix("actor_rollout_ref.")))  # reports often leave the prefix out
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 

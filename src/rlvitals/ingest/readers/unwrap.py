@@ -42,7 +42,7 @@ def unwrap(lines: Iterable[Line]) -> Iterator[Line]:
     for n, line in lines:
         if dict_.lines:
             yield from _dict_line(dict_, n, line)
-        elif line.startswith("{'") and "}" not in line:
+        elif dict_.step and line.startswith("{'") and "}" not in line:
             dict_.lines.append((n, line))
         elif ("│" in line or table.lines) and _table_line(table, n, line):
             continue
