@@ -1,9 +1,9 @@
 """Fused against plain log-probability and entropy, forward and backward: python benchmarks/fused.py [TOKENS ...].
 
 Every measurement runs in a process of its own, the two methods in turn. The first pass gives the peak of resident
-memory beyond what was held before it (the kernel's high-water mark, reset by the process), later ones the
-processor time (best of all; one thread with OMP_NUM_THREADS=1). "beside gradients" subtracts the gradients of weight and hidden states. Plain is log_softmax, gather and the sum
-of p log p, with what autograd keeps of them.
+memory beyond what was held before it (the kernel's high-water mark, reset by the process), later ones the processor
+time (best of all; one thread under OMP_NUM_THREADS=1). "beside gradients" subtracts the gradients of weight and hidden
+states. Plain is log_softmax, gather and the sum of p log p, with what autograd keeps of them.
 """
 
 from __future__ import annotations
