@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rlvitals import stats
+from rlvitals import stats, tails
 
 
 def ar(rng: np.random.Generator, n: int, phi: float) -> np.ndarray:
@@ -58,10 +58,24 @@ def test_trend_finds_a_drift_of_three_sd() -> None:
 
 
 def test_student_tail_at_table_values() -> None:
-    assert 2 * stats.t_tail(2.228, 10) == pytest.approx(0.05, abs=2e-4)
-    assert 2 * stats.t_tail(12.706, 1) == pytest.approx(0.05, abs=2e-4)
-    assert stats.normal_tail(1.959964) == pytest.approx(0.025, abs=1e-6)
-    assert stats.beta_inc(2, 3, 0.4) == pytest.approx(0.5248, abs=1e-6)  # 1 - sum_{k<2} C(4,k) .4^k .6^(4-k)
+    assert 2 * tails.t_tail(2.228, 10) == pytest.approx(0.05, abs=2e-4)
+    assert 2 * tails.t_tail(12.706, 1) == pytest.approx(0.05, abs=2e-4)
+    assert tails.normal_tail(1.959964) == pytest.approx(0.025, abs=1e-6)
+    assert tails.beta_inc(2, 3, 0.4) == pytest.approx(0.5248, abs=1e-6)  # 1 - sum_{k<2} C(4,k) .4^k .6^(4-k)
+
+
+@pytest.mark.parametrize("dof", [1.0, 2.7, 10.0, 200.0])
+def test_student_quantile_has_the_tail_of_the_normal_one(dof: float) -> None:
+    found = tails.student_quantile(2.2, dof)
+    assert tails.t_tail(found, dof) == pytest.approx(tails.normal_tail(2.2), rel=1e-9)
+    assert tails.student_quantile(3.3, 1.0) == tails.LARGEST_T
+
+
+def test_moments_and_fast_sums_are_those_of_numpy() -> None:
+    y = np.random.default_rng(1).normal(size=37)
+    assert (stats.mean(y), stats.variance(y)) == (y.mean(), y.var(ddof=1))
+    assert math.isnan(stats.median(np.array([1.0, np.nan, 3.0])))
+    assert stats.change_of(stats.moments(y[:20]), stats.moments(y[20:]), z=2.0) == stats.change(y[:20], y[20:], z=2.0)
 
 
 def test_wilson_at_known_values() -> None:

@@ -255,11 +255,13 @@ class Fold:
     """Lets a check see every row: `step(state, chunk)` returns the next state, the same for any chunking of the rows.
 
     States are small immutable values. Sums over rows belong in the view's blocks, whose arithmetic does not depend on
-    chunking; a fold keeps counts, firsts, lasts and streaks.
+    chunking; a fold keeps counts, firsts, lasts and streaks. Rows that lack one of `needs` must leave the state as it
+    is: they are not handed over.
     """
 
     start: Any
     step: Callable[[Any, Chunk], Any]
+    needs: tuple[str, ...] = ()
 
 
 Judge = Callable[["View", Mapping[str, Threshold]], Outcome]
@@ -322,10 +324,11 @@ class Tally:
     value: float = field(default=float("nan"))  # the value at the last failure
 
 
-def tally(test: Callable[[Chunk], tuple[np.ndarray, np.ndarray, np.ndarray]]) -> Fold:
+def tally(test: Callable[[Chunk], tuple[np.ndarray, np.ndarray, np.ndarray]], *, needs: tuple[str, ...] = ()) -> Fold:
     """Build a fold from a row-wise test.
 
-    `test(chunk)` returns three arrays [rows]: bool testable, bool failed, float value to show.
+    `test(chunk)` returns three arrays [rows]: bool testable, bool failed, float value to show. Rows without every one
+    of `needs` are not testable.
     """
 
     def step(state: Tally, chunk: Chunk) -> Tally:
@@ -349,4 +352,4 @@ def tally(test: Callable[[Chunk], tuple[np.ndarray, np.ndarray, np.ndarray]]) ->
         first = state.first if state.first is not None else int(chunk.steps[hits[0]])
         return Tally(tested, count, first, int(chunk.steps[hits[-1]]), run, began, float(value[hits[-1]]))
 
-    return Fold(start=Tally(), step=step)
+    return Fold(start=Tally(), step=step, needs=needs)

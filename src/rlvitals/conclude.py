@@ -266,7 +266,8 @@ def blind_spots(examination: Examination, by_id: Mapping[str, Check], view: View
     out = []
     for i, outcome in examination.outcomes.items():
         if isinstance(outcome, NoData):
-            how = tuple(view.trainer.how_to_log[m] for m in outcome.missing if m in view.trainer.how_to_log)
+            lines = view.trainer.how_to_log
+            how = tuple(lines[m] for m in outcome.missing if m in lines and not view.count(m))
             out.append(BlindSpot(i, by_id[i].name, by_id[i].family.label, outcome.missing, how, outcome.reason))
     return tuple(sorted(out, key=lambda b: (by_id[b.id].family, b.id)))
 

@@ -18,6 +18,7 @@ from rlvitals.check import (
     Crashed,
     Finding,
     Fired,
+    Needs,
     NoData,
     NotApplicable,
     Onset,
@@ -97,7 +98,7 @@ class Track:
             worst = max((self.open.finding, outcome.finding), key=lambda f: SEVERITY.index(f.action))
             return replace(self, fired=fired, quiet=0, open=replace(self.open, finding=worst))
         if self.open is None:
-            return replace(self, fired=0)
+            return replace(self, fired=0) if self.fired else self
         if self.quiet + 1 < CLOSE_AFTER:
             return replace(self, fired=0, quiet=self.quiet + 1)
         closed = replace(self.open, closed=step)
@@ -135,7 +136,8 @@ class Engine:
         self.evals: dict[str, Held] = {}
         self.segments: tuple[Segment, ...] = ()
         self.events: tuple[Event, ...] = ()
-        self._folds = {c.id: c.fold.start for c in self.checks if c.fold is not None}
+        self._folding = tuple((c.id, c.fold) for c in self.checks if c.fold is not None)
+        self._folds = {i: fold.start for i, fold in self._folding}
         self._tracks = {c.id: Track() for c in self.checks}
         self._looked_at = 0  # rows at the last scheduled look
 
@@ -143,9 +145,9 @@ class Engine:
         """Take rows between two looks: steps int64[k], values float64[len(names), k]."""
         at = self.store.index(names)
         chunk = Chunk(steps, {n: i for i, n in enumerate(names)}, values, self.config)
-        for check in self.checks:
-            if check.fold is not None:
-                self._folds[check.id] = check.fold.step(self._folds[check.id], chunk)
+        for i, fold in self._folding:
+            if all(metric in chunk.names for metric in fold.needs):
+                self._folds[i] = fold.step(self._folds[i], chunk)
         self.store.append(steps, at, values)
 
     def add_eval(self, name: str, step: int, score: float, stderr: float, items: int, metric: str) -> None:
@@ -199,6 +201,7 @@ class Engine:
                 incidents.append(replace(track.open, closed=view.step))
         outcomes |= {i: NotApplicable(f"switched off by you: {reason}") for i, reason in self.off.items()}
         incidents.sort(key=lambda i: (i.onset.first, i.check))
+        view.state = None
         return Examination(outcomes, tuple(incidents), view)
 
     def open_incidents(self) -> dict[str, Incident]:
@@ -212,8 +215,9 @@ class Engine:
         missing = unmet(check, view)
         if missing is not None:
             return missing
+        view.state = self._folds.get(check.id)  # the view is this look's own: a copy per check would only cost time
         try:
-            outcome = check.judge(replace(view, state=self._folds.get(check.id)), self.limits[check.id])
+            outcome = check.judge(view, self.limits[check.id])
         except Exception as error:  # one broken check must not hide the others
             return Crashed(f"{type(error).__name__}: {error}")
         if isinstance(outcome, Fired):
@@ -234,16 +238,25 @@ def user_limits(check: Check, limits: Mapping[str, float]) -> dict[str, Threshol
 def unmet(check: Check, view: View) -> NoData | None:
     """Return what a check lacks, or None when it can look."""
     needs = check.needs
+    if _met(needs, view):
+        return None
     missing = tuple(m for m in needs.all_of if not _available(m, view, needs.rows))
     if needs.any_of and not any(_available(m, view, needs.rows) for m in needs.any_of):
         missing = (*missing, *needs.any_of)
     missing = (*missing, *(f for f in needs.config if getattr(view.config, f) is None))
-    if not missing:
-        return None
     seen = [m for m in missing if m in view.store.names and view.count(m) > 0]
     if seen and len(seen) == len(missing):
         return NoData(missing, f"needs {needs.rows} logged values of {', '.join(seen)}")
     return NoData(missing)
+
+
+def _met(needs: Needs, view: View) -> bool:
+    for metric in needs.all_of:
+        if not _available(metric, view, needs.rows):
+            return False
+    if needs.any_of and not any(_available(m, view, needs.rows) for m in needs.any_of):
+        return False
+    return all(getattr(view.config, f) is not None for f in needs.config)
 
 
 def _available(metric: str, view: View, rows: int) -> bool:
@@ -266,12 +279,13 @@ def run_engine(run: Run, checks: tuple[Check, ...]) -> Engine:
     )
     engine.segments, engine.events = run.segments, run.events
     names = tuple(run.columns)
-    values = np.stack([run.columns[n] for n in names]) if names else np.zeros((0, run.rows))
+    columns = [run.columns[n] for n in names]
     pending = sorted(_scores(run.evals), key=lambda e: e[1])
     at = taken = 0
     while at < run.rows:
         upto = min(next_look(at), run.rows)
-        engine.feed(run.step[at:upto], names, values[:, at:upto])
+        values = np.stack([c[at:upto] for c in columns]) if columns else np.zeros((0, upto - at))
+        engine.feed(run.step[at:upto], names, values)  # a copy of these rows alone: runs may be large
         while taken < len(pending) and pending[taken][1] <= int(run.step[upto - 1]):
             engine.add_eval(*pending[taken])
             taken += 1

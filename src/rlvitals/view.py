@@ -22,6 +22,8 @@ HUGE = 1e100  # beyond it a logged number is no measurement, and its square no n
 HEAD = 32  # first finite values kept exactly: the run's own start level
 
 T = TypeVar("T")
+Array = TypeVar("Array", Int64, Float64)
+_MISSING: Any = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +148,31 @@ class Store:
         if self.first_step < 0:
             self.first_step = int(steps[0])
         self.last_step = int(steps[-1])
-        self._summarise(steps, at, self._window[at, used])
+        if k == 1:  # the live monitor's rows come one by one
+            self._note_row(int(steps[0]), at, self._window[at, self._fill - 1])
+        else:
+            self._summarise(steps, at, self._window[at, used])
         self._to_blocks()
+
+    def _note_row(self, step: int, at: Int64, values: Float64) -> None:
+        """Do for one row what `_summarise` does for many."""
+        seen = np.isfinite(values)
+        rows, vals = (at, values) if seen.all() else (at[seen], values[seen])
+        if rows.size == 0:
+            return
+        n = self.finite[rows]
+        if n.min() < HEAD:
+            early = n < HEAD
+            self.head[rows[early], n[early]] = vals[early]
+            self.first_seen[rows[n == 0]] = step
+        self.last_seen[rows] = step
+        self.finite[rows] = n + 1
+        self.nonzero[rows] += vals != 0.0
+        lower, higher = vals < self.low[rows], vals > self.high[rows]
+        self.low[rows[lower]], self.low_step[rows[lower]] = vals[lower], step
+        self.high[rows[higher]], self.high_step[rows[higher]] = vals[higher], step
+        self.changed_at[rows[vals != self.last_value[rows]]] = step
+        self.last_value[rows] = vals
 
     def _summarise(self, steps: Int64, at: Int64, values: Float64) -> None:
         finite = np.isfinite(values)
@@ -248,6 +273,12 @@ class Store:
         return None if at is None else self._sums[:, at, : self.blocks]
 
 
+def _frozen(values: Array) -> Array:
+    """Make an array read-only: the checks of one look share it."""
+    values.setflags(write=False)
+    return values
+
+
 @dataclass(frozen=True, slots=True)
 class Held:
     """One held-out set so far: step int64[K], score, stderr float64[K] (NaN = unknown)."""
@@ -271,6 +302,7 @@ class View:
     events: tuple[Event, ...] = ()
     state: Any = None  # the asking check's own folded state
     _cache: dict[Hashable, Any] = field(default_factory=dict)
+    _counts: dict[str, int] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -287,9 +319,9 @@ class View:
 
     def cached(self, key: Hashable, make: Callable[[], T]) -> T:
         """Compute something once per look, shared by the checks that need it."""
-        if key not in self._cache:
-            self._cache[key] = make()
-        found: T = self._cache[key]
+        found: T = self._cache.get(key, _MISSING)
+        if found is _MISSING:
+            found = self._cache[key] = make()
         return found
 
     def _at(self, metric: str) -> int:
@@ -297,10 +329,13 @@ class View:
 
     def count(self, metric: str, *, raw: bool = False) -> int:
         """Return how many finite values were logged; 0 for a constant zero that stands for "not measured"."""
-        at = self._at(metric)
-        if at < 0 or (not raw and self.placeholder(metric)):
-            return 0
-        return int(self.store.finite[at])
+        if raw:
+            at = self._at(metric)
+            return int(self.store.finite[at]) if at >= 0 else 0
+        known = self._counts.get(metric)
+        if known is None:
+            known = self._counts[metric] = 0 if self.placeholder(metric) else self.count(metric, raw=True)
+        return known
 
     def has(self, metric: str, rows: int = 1) -> bool:
         return self.count(metric) >= rows
@@ -308,36 +343,47 @@ class View:
     def placeholder(self, metric: str) -> bool:
         """True while a series that trainers write as 0 when unmeasured has never been anything else."""
         at = self._at(metric)
-        if at < 0 or self.store.nonzero[at] > 0:
+        if at < 0 or self.store.nonzero[at]:
             return False
         known = lookup(metric)
         return known is not None and known.zero_may_mean_unmeasured
 
     def family(self, prefix: str) -> tuple[str, ...]:
         """Return the logged members of an open family ("reward_part/"), sorted by name."""
-        return tuple(sorted(n for n in self.store.names if n.startswith(prefix) and self.has(n)))
+        names = self.store.names
+        return self.cached(
+            ("family", prefix), lambda: tuple(sorted(n for n in names if n.startswith(prefix) and self.has(n)))
+        )
 
     def recent(self, metric: str, k: int = WINDOW) -> tuple[Int64, Float64]:
-        """Return (steps, values) of the logged rows among the last k rows, finite only."""
-        steps, values = self.store.recent(metric, k)
+        """Return (steps, values) of the logged rows among the last k rows, finite only; read-only."""
+        return self.cached(("recent", metric, k), lambda: self._recent(metric, k))
+
+    def _recent(self, metric: str, k: int) -> tuple[Int64, Float64]:
+        steps, values = self.steps_of(k), self.rows_of(metric, k)
         keep = np.isfinite(values)
-        return steps[keep], values[keep]
+        return (steps, values) if keep.all() else (_frozen(steps[keep]), _frozen(values[keep]))
 
     def rows_of(self, metric: str, k: int = WINDOW) -> Float64:
-        """Return the last k rows of a metric with NaN where not logged; aligned between metrics."""
-        return self.store.recent(metric, k)[1]
+        """Return the last k rows of a metric with NaN where not logged; aligned between metrics; read-only."""
+        rows = self.cached(("rows", metric), lambda: _frozen(self.store.recent(metric, WINDOW)[1]))
+        return rows[max(rows.size - k, 0) :]
 
     def steps_of(self, k: int = WINDOW) -> Int64:
-        """Return the steps of the last k rows."""
-        return self.store.recent("", k)[0]
+        """Return the steps of the last k rows; read-only."""
+        steps = self.cached("steps", lambda: _frozen(self.store.recent("", WINDOW)[0]))
+        return steps[max(steps.size - k, 0) :]
 
     def head(self, metric: str, k: int = HEAD) -> Float64:
-        """Return the first k finite values: the run's own start."""
+        """Return the first k finite values: the run's own start; read-only."""
+        return self.cached(("head", metric), lambda: self._head(metric))[:k]
+
+    def _head(self, metric: str) -> Float64:
         at = self._at(metric)
         if at < 0:
             return np.zeros(0)
-        values = self.store.head[at, : min(k, HEAD)]
-        return np.asarray(values[np.isfinite(values)])
+        values = self.store.head[at]
+        return _frozen(values[np.isfinite(values)])
 
     def first_seen(self, metric: str) -> int:
         return int(self.store.first_seen[self._at(metric)]) if self._at(metric) >= 0 else -1

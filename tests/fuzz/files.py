@@ -16,6 +16,7 @@ from pathlib import Path
 import zstandard
 from benchmarks.tensorboard import bytes_field, framed, scalar_event, varint_bytes
 
+from tests.fuzz import records
 from tests.ingest.test_stores import TRACKIO_SCHEMA, mlflow_store, values
 from tests.ingest.test_swanlab import HEAD as SWANLAB_HEAD
 from tests.ingest.test_swanlab import scalar as swanlab_scalar
@@ -108,6 +109,13 @@ def _events() -> bytes:
     return DIVIDER.join(records)
 
 
+def _rewinds() -> bytes:
+    """Return scalars whose steps go back twice, key by key: what ingest/longform.py puts on one axis."""
+    steps = (*range(1, 7), *range(4, 9), *range(2, 5))
+    tags = ("train/reward", "train/reward_std", "train/kl")
+    return DIVIDER.join(scalar_event(1.7e9 + i, s, tag, s / 8) for i, s in enumerate(steps) for tag in tags)
+
+
 def _wandb() -> bytes:
     return DIVIDER.join([config(num_generations=8, beta=0.04), *rows(1, 9), bytes_field(18, b"\x08\x00")])
 
@@ -162,6 +170,13 @@ def seeds() -> tuple[Seed, ...]:
         Seed("trackio", "project.db", _sqlite("trackio"), plain),
         Seed("gzip", "log.jsonl.gz", _jsonl(), gzip.compress),
         Seed("gzip-bytes", "log.jsonl.gz", gzip.compress(_jsonl()), plain),
+        Seed("forge-console", "train.log", records.forge(), plain),
+        Seed("mlx-console", "train.log", records.mlx(), plain),
+        Seed("wrapped-console", "train.log", records.wrapped(), plain),
+        Seed("groups", "groups.jsonl", records.groups(), plain),
+        Seed("rollouts", "rollouts.jsonl", records.rollouts(), plain),
+        Seed("two-processes", "metrics.jsonl", records.two_processes(), plain),
+        Seed("tensorboard-rewinds", "events.out.tfevents.1.h.1.0", _rewinds(), event_file),
         Seed("zstd-bytes", "log.jsonl.zst", zstandard.ZstdCompressor().compress(_jsonl()), plain),
     )
 

@@ -45,7 +45,7 @@ def now(view: View, metric: str, k: int = RECENT) -> Level:
         if values.size == 0:
             return Level(math.nan, 0, -1, -1)
         return Level(
-            float(values.mean()),
+            stats.mean(values),
             int(values.size),
             int(steps[0]),
             int(steps[-1]),
@@ -59,7 +59,7 @@ def now(view: View, metric: str, k: int = RECENT) -> Level:
 def start(view: View, metric: str, k: int = START) -> float:
     """Return the median of the first k logged values: the run's own start; NaN when nothing was logged."""
     head = view.head(metric, k)
-    return float(np.median(head)) if head.size else math.nan
+    return stats.median(head)
 
 
 def share(hit: np.ndarray) -> float:
@@ -190,15 +190,17 @@ def coarse(view: View, metric: str) -> tuple[Float64, Float64]:
         trace = view.trace(metric)
         if trace.size <= POINTS:
             return trace.step, trace.value
-        edges = np.linspace(0, trace.size, POINTS + 1).astype(int)[:-1]
-        counts = np.diff(np.append(edges, trace.size))
-        return np.add.reduceat(trace.step, edges) / counts, np.add.reduceat(trace.value, edges) / counts
+        return stats.blocks(trace.step, trace.value, POINTS, center="mean")
 
     return view.cached(("coarse", metric), make)
 
 
 def shift(view: View, metric: str, *, z: float = 1.96) -> Shift:
     """Return the change of a metric over the whole run, with bounds inflated for autocorrelated noise."""
+    return view.cached(("shift", metric, z), lambda: _shift(view, metric, z))
+
+
+def _shift(view: View, metric: str, z: float) -> Shift:
     unit = view.cached(("shift", metric), lambda: _unit_shift(view, metric))
     if unit is None:
         trace = view.trace(metric)
@@ -228,12 +230,36 @@ def _unit_shift(view: View, metric: str) -> tuple[stats.Change, ...] | None:
         return None
     _, y = coarse(view, metric)
     third = y.size // 3
-    early, middle, late = y[:third], y[third : y.size - third], y[y.size - third :]
-    found = [stats.change(early, late, z=1.0), stats.change(early, middle, z=1.0)]
+    parts = (y[:third], y[third : y.size - third], y[y.size - third :])
+    early, middle, late = (stats.moments(part) for part in parts)
+    found = [stats.change_of(early, late, z=1.0), stats.change_of(early, middle, z=1.0)]
     head = view.head(metric, START)
     if head.size >= 10 and view.count(metric) >= 3 * START:
-        found.append(stats.change(head, late, z=1.0))
+        found.append(stats.change_of(stats.moments(head), late, z=1.0))
     return tuple(found)
+
+
+def thirds(view: View, metric: str) -> tuple[Float64, Float64]:
+    """Return the first and the last third of `coarse`, float64[<=24] each; empty under 9 points."""
+    y = coarse(view, metric)[1]
+    third = y.size // 3 if view.trace(metric).size >= 9 else 0
+    return y[:third], y[y.size - third :]
+
+
+def gain(view: View, metric: str) -> float:
+    """Return `shift(view, metric).difference` without its bounds, which cost far more; NaN under 9 points."""
+    early, late = thirds(view, metric)
+    return stats.mean(late) - stats.mean(early)
+
+
+def rose(view: View, metric: str, *, z: float) -> bool:
+    """Return `shift(view, metric, z=z).low > 0`; autocorrelation only widens, so white noise is allowed for first."""
+    early, late = thirds(view, metric)
+    if early.size == 0:
+        return False
+    error2 = stats.variance(early) / early.size + stats.variance(late) / late.size
+    least = z * math.sqrt(error2) * (1 - 1e-9)  # less rounding
+    return stats.mean(late) - stats.mean(early) >= least and shift(view, metric, z=z).low > 0
 
 
 def relative_z(moved: Shift) -> float:

@@ -63,8 +63,8 @@ def level(view: View, metric: str) -> Level:
         tail = NOW_ROWS if n >= 3 * NOW_ROWS else max(1, n // 3)
         k = min(tail, values.size)
         return Level(
-            float(np.median(view.head(metric, head))),
-            float(np.median(values[-k:])),
+            stats.median(view.head(metric, head)),
+            stats.median(values[-k:]),
             n,
             int(steps[-k]),
             int(steps[-1]),
@@ -75,26 +75,12 @@ def level(view: View, metric: str) -> Level:
 
 def row_spacing(view: View, metric: str) -> float:
     """Return the usual number of steps between two logged values."""
-    steps, _ = view.recent(metric)
-    return float(np.median(np.diff(steps))) if steps.size > 1 else 1.0
 
+    def make() -> float:
+        steps, _ = view.recent(metric)
+        return stats.median((steps[1:] - steps[:-1]).astype(float)) if steps.size > 1 else 1.0
 
-def student_quantile(z: float, dof: float) -> float:
-    """Return the t quantile with the tail probability of the normal quantile z."""
-    tail, low, high = stats.normal_tail(z), z, 200.0
-    for _ in range(40):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if stats.t_tail(middle, dof) > tail else (low, middle)
-    return high
-
-
-def careful_trend(x: Float64, y: Float64, z: float) -> stats.Trend:
-    """Return the trend of at most a few dozen points with an interval that allows for their effective number."""
-    plain = stats.trend(x, y, z=z, points=x.size)
-    if not (plain.falling or plain.rising):  # the careful interval is never narrower
-        return plain
-    dof = max(plain.points / plain.inflation - 2, 1.0)
-    return stats.trend(x, y, z=student_quantile(z, dof), points=x.size)
+    return view.cached(("course.row_spacing", metric), make)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,17 +101,17 @@ def forecast(view: View, metric: str, floor: float, z: float, horizon: float) ->
     logs = np.log(np.maximum(values, TINY))
     if logs.size < min(WINDOWS) or floor <= 0 or level(view, metric).ratio > 1:
         return None
-    height = float(np.median(logs[-NOW_ROWS:])) - math.log(floor)
+    height = stats.median(logs[-NOW_ROWS:]) - math.log(floor)
     best: Forecast | None = None
     for window in WINDOWS:
         if logs.size < window:
             break
         x, y = stats.blocks(np.arange(window, dtype=float), logs[-window:], FORECAST_POINTS)
         third = x.size // 3
-        fallen = float(np.median(y[:third]) - np.median(y[-third:]))
+        fallen = stats.median(y[:third]) - stats.median(y[-third:])
         if fallen <= 0 or fallen < LEAST_FALL * window * height / horizon:
             continue  # too slow whatever the interval says
-        found = careful_trend(x, y, z)
+        found = stats.careful_trend(x, y, z)
         if not found.high < 0 or settling(x, y):
             continue
         rows = max(height / -found.high, 0.0)
@@ -189,8 +175,8 @@ def _growth(
         return Growth(math.nan, -math.inf, math.nan, math.nan, -1, -1)
     time = np.log(steps + (1.0 if view.first_step == 0 else 0.0))
     x, y = stats.blocks(time, np.log(np.maximum(values, TINY)), GROWTH_POINTS)
-    now = math.exp(float(np.median(y[-3:])))
-    rise = now / math.exp(float(np.median(y[:3])))
+    now = math.exp(stats.median(y[-3:]))
+    rise = now / math.exp(stats.median(y[:3]))
     if rise <= 1:
         return Growth(stats.theil_sen(x, y), -math.inf, rise, now, int(steps[0]), int(steps[-1]))
     found = stats.trend(x, y, z=z, points=GROWTH_POINTS)
@@ -217,14 +203,16 @@ def jump(view: View, metric: str, *, base_rows: int, skip_rows: int, factor: flo
     The first `skip_rows` rows are left out: everything rises from nothing there.
     """
     trace = view.trace(metric, center="median")
-    if trace.size == 0 or trace.count.sum() < skip_rows + base_rows + NOW_ROWS:
+    now = level(view, metric).now
+    if trace.size == 0 or not now >= factor * float(trace.value.min()):
         return None
-    per_point = float(np.median(trace.count))
+    if trace.count.sum() < skip_rows + base_rows + NOW_ROWS:
+        return None
+    per_point = stats.median(trace.count)
     width = max(2, round(base_rows / per_point))
     tail = max(1, round(NOW_ROWS / per_point))
     values, begin = trace.value, int(np.searchsorted(np.cumsum(trace.count), skip_rows))
-    now = level(view, metric).now
-    if values.size - tail < begin + width or not now >= factor * float(values[begin:].min()):
+    if values.size - tail < begin + width or not _ever_below(values[begin : values.size - tail], now / factor, width):
         return None
     windows = np.lib.stride_tricks.sliding_window_view
     base = np.median(windows(values[begin : values.size - tail], width), axis=1)
@@ -237,6 +225,12 @@ def jump(view: View, metric: str, *, base_rows: int, skip_rows: int, factor: flo
     over = np.flatnonzero(values[at - width :] > 2 * before)
     first = at - width + (int(over[0]) if over.size else width)
     return Jump(before, now, int(trace.first[max(first - 1, 0)]), int(trace.last[min(at, values.size - 1)]))
+
+
+def _ever_below(values: Float64, bound: float, width: int) -> bool:
+    """False when no median of `width` values in a row can lie at or below a bound: half of them would have to."""
+    total = np.concatenate(([0], np.cumsum(values <= bound * (1 + TINY))))
+    return bool((2 * (total[width:] - total[:-width]) >= width).any())
 
 
 def onset(view: View, metric: str, *, log: bool = True) -> Onset:
@@ -324,7 +318,7 @@ def _decline(view: View, metric: str, k: int) -> Decline:
     trace = view.trace(metric)
     before = trace.last < where[0]
     points, at = trace.value[before], trace.first[before]
-    width = k if view.rows <= trace.size else max(1, round(k / float(np.median(trace.count))))
+    width = k if view.rows <= trace.size else max(1, round(k / stats.median(trace.count)))
     if points.size < width:
         return NO_DECLINE
     means = np.convolve(points, np.full(width, 1.0 / width), mode="valid")

@@ -94,7 +94,7 @@ CHECK = Check(
         Threshold("learning_rate", 0, "1/step", SourceKind.DEFINITION, "the update is proportional to the rate"),
     ),
     judge=judge,
-    fold=tally(_zero),
+    fold=tally(_zero, needs=("learning_rate",)),
     plans={
         "": Plan(
             remedies=(Remedy("Set a learning rate above 0", "learning_rate", "raise"),),

@@ -91,19 +91,28 @@ def _largest(reward: Float64, spread: Float64) -> tuple[int, float, float, float
     Only steps at which the two sides do not overlap in either series count, so that a slow rise never does.
     """
     best = (1, math.nan, math.nan, math.nan, math.nan)
-    sides = np.lib.stride_tricks.sliding_window_view(reward, SIDE)
-    low_side, high_side = sides.min(axis=1), sides.max(axis=1)
+    low_side, high_side = _rolling(np.minimum, reward), _rolling(np.maximum, reward)
     apart = (low_side[:-SIDE] > high_side[SIDE:]) | (low_side[SIDE:] > high_side[:-SIDE])
     for at in np.flatnonzero(apart) + SIDE:
         a, b = reward[at - SIDE : at], reward[at : at + SIDE]
-        before, after = float(np.median(a)), float(np.median(b))
-        low, high = float(np.median(spread[at - SIDE : at])), float(np.median(spread[at : at + SIDE]))
+        before, after = stats.median(a), stats.median(b)
+        low, high = stats.median(spread[at - SIDE : at]), stats.median(spread[at : at + SIDE])
         if before * after <= 0 or low <= 0 or high <= 0 or _slides(a, after - before) or _slides(b, after - before):
             continue
         factor = after / before
         if not math.isfinite(best[1]) or abs(math.log(factor)) > abs(math.log(best[1])):
             best = (int(at), factor, high / low, before, after)
     return best
+
+
+def _rolling(pick: np.ufunc, y: Float64) -> Float64:
+    """Return the extreme of each SIDE values in a row, by doubling the stretch that is covered."""
+    width = 1
+    while width < SIDE:
+        ahead = min(width, SIDE - width)
+        y = pick(y[:-ahead], y[ahead:])
+        width += ahead
+    return y
 
 
 def _slides(side: Float64, jump: float) -> bool:

@@ -95,7 +95,7 @@ def rising(view: View, z: float) -> stats.Trend:
     width = int(min(max(40, view.count("entropy") // 3), 160, values.size))
     logs = np.log(np.maximum(values[-width:], course.TINY))
     x, y = stats.blocks(np.arange(width, dtype=float), logs, course.FORECAST_POINTS)
-    found = course.careful_trend(x, y, z)
+    found = stats.careful_trend(x, y, z)
     return stats.NO_TREND if found.rising and course.settling(x, y) else found
 
 

@@ -34,7 +34,7 @@ def errors(held: Held) -> Float64:
         known = np.where(np.isfinite(known) | ~fraction, known, np.sqrt(p * (1 - p) / held.items))
     if held.score.size >= 5:
         steps = np.diff(held.score)
-        spread = max(float(np.std(steps)), 1.4826 * float(np.median(np.abs(steps)))) / math.sqrt(2)
+        spread = max(float(np.std(steps)), 1.4826 * stats.median(np.abs(steps))) / math.sqrt(2)
         spread *= 1 + FEW / held.score.size
         known = np.where(np.isfinite(known), known, spread)
     return np.asarray(known)
@@ -98,11 +98,15 @@ def transfers(view: View, held: Held, *, z: float) -> tuple[Transfer, ...]:
 
     A reward whose range is only known from step means is compared with no held-out gain at all (see `train_share`).
     """
+    return view.cached(("transfers", id(held), z), lambda: _transfers(view, held, z))
+
+
+def _transfers(view: View, held: Held, z: float) -> tuple[Transfer, ...]:
     scale, se = reward_scale(view), errors(held)
     unit = 1.0 if held.metric == "accuracy" else scale.span
     out = []
-    starts = np.unique(np.linspace(0, held.step.size - MIN_EVALS, MAX_STARTS).astype(int))
-    for i in starts if held.step.size >= MIN_EVALS else starts[:0]:
+    starts = np.linspace(0, held.step.size - MIN_EVALS, MAX_STARTS).astype(int).tolist()
+    for i in sorted(set(starts)) if held.step.size >= MIN_EVALS else ():
         t, y, e = held.step[i:].astype(float), held.score[i:], se[i:]
         if not np.isfinite(e).all() or t[0] == t[-1] or unit <= 0 or scale.span <= 0:
             continue
@@ -137,10 +141,11 @@ def train_share(scale: Scale) -> float:
 
 def train_gain(view: View, first: float, last: float, z: float) -> stats.Change | None:
     """Return the change of the training reward between two steps (end sixths), None for fewer than 10 points."""
-    return view.cached(("train gain", first, last, z), lambda: _gain(view, first, last, z))
+    ends = view.cached(("train ends", first, last), lambda: _ends(view, first, last))
+    return None if ends is None else stats.change_of(*ends, z=z)
 
 
-def _gain(view: View, first: float, last: float, z: float) -> stats.Change | None:
+def _ends(view: View, first: float, last: float) -> tuple[stats.Moments, stats.Moments] | None:
     trace = view.trace("reward_mean")
     inside = trace.value[(trace.step >= first) & (trace.step <= last)]
     part = max(inside.size // 6, 5)
@@ -149,4 +154,4 @@ def _gain(view: View, first: float, last: float, z: float) -> stats.Change | Non
     early, late = inside[:part], inside[-part:]
     if part > MAX_PART:
         early, late = early[-MAX_PART:], late[-MAX_PART:]
-    return stats.change(early, late, z=z)
+    return stats.moments(early), stats.moments(late)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from rlvitals import stats
 from rlvitals.check import (
     Action,
     Check,
@@ -79,17 +80,17 @@ def _summed(view: View, limits: Mapping[str, Threshold]) -> Finding | None:
         ratio = factor / length
     ratio = ratio[np.isfinite(ratio) & np.isfinite(factor) & (length > 20)]
     limit = limits["sum_ratio"]
-    if ratio.size < 10 or not 1 / limit.value < float(np.median(ratio)) < limit.value:
+    if ratio.size < 10 or not 1 / limit.value < stats.median(ratio) < limit.value:
         return None
     if float(np.quantile(ratio, 0.9)) > 2 * limit.value:
         return None
     where = (int(view.steps_of(RECENT_ROWS)[0]), view.step)
     text = (
-        f"the KL term of the loss is {fmt(float(np.median(ratio)))} times coefficient x KL per token "
+        f"the KL term of the loss is {fmt(stats.median(ratio))} times coefficient x KL per token "
         f"x completion length "
         f"over the last {ratio.size} rows: it sums over tokens instead of averaging; limit {limit}"
     )
-    evidence = Evidence("kl_loss", text, float(np.median(ratio)), "times", where, limit, "<")
+    evidence = Evidence("kl_loss", text, stats.median(ratio), "times", where, limit, "<")
     what = "the KL term of the loss is a sum over tokens, so it grows with the answer's length"
     return _with_second_signal(view, what, evidence, "summed")
 
@@ -134,7 +135,7 @@ def _wrong_distribution(view: View, limits: Mapping[str, Threshold]) -> Finding 
     if values.size < RECENT_ROWS:
         return None
     share = float((values < 0).mean())
-    middle = float(np.median(values))
+    middle = stats.median(values)
     error = float(values.std(ddof=1)) / values.size**0.5
     certain = float(values.mean()) < -NEGATIVE_Z * error
     if share < limit.value or not middle < limits["negative_level"].value or not certain:

@@ -86,7 +86,7 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
 def _still_moving(view: View) -> bool:
     steps, values = view.recent("kl_ref")
     x, y = stats.blocks(steps.astype(float), values, course.FORECAST_POINTS)
-    return course.careful_trend(x, y, z=2.0).rising
+    return stats.careful_trend(x, y, z=2.0).rising
 
 
 CHECK = Check(

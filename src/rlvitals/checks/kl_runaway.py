@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from rlvitals import stats
 from rlvitals.check import (
     Action,
     Check,
@@ -147,7 +148,7 @@ def _finding(view: View, first: Evidence, variant: str, limits: Mapping[str, Thr
 
 
 def _beginning(view: View) -> float:
-    return float(np.median(view.head("kl_ref", 3)))
+    return stats.median(view.head("kl_ref", 3))
 
 
 def _far(view: View, limits: Mapping[str, Threshold]) -> Evidence | None:
@@ -186,7 +187,7 @@ def _spikes(view: View) -> Evidence | None:
     steps, values = view.recent("grad_norm")
     if values.size < 2 * course.START_ROWS:
         return None
-    middle = float(np.median(values))
+    middle = stats.median(values)
     over = np.flatnonzero(values > SPIKE * middle) if middle > 0 else np.zeros(0, dtype=int)
     if over.size < 2:
         return None

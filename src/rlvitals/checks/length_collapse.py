@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-import numpy as np
-
+from rlvitals import stats
 from rlvitals.check import (
     Action,
     Check,
@@ -37,7 +36,7 @@ SHRUNK = 0.8  # times the start: where an onset interval opens (convention: beyo
 
 def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     first, level = float(view.head("length_mean", HEAD).mean()), now(view, "length_mean", RECENT)
-    recent = float(np.median(view.recent("length_mean")[1][-RECENT:]))  # outlasts single long answers
+    recent = stats.median(view.recent("length_mean")[1][-RECENT:])  # outlasts single long answers
     ratio = recent / first if first > 0 else math.nan
     watch, act = limits["watch_ratio"], limits["act_ratio"]
     if not ratio <= watch.value:

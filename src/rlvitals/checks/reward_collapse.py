@@ -52,15 +52,12 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     steps, values = view.recent("reward_mean")
     steps, values = steps[-BLOCK:], values[-BLOCK:]
     best, at, earlier = best_block(trace, k)
-    drop = stats.change(earlier, values, z=limits["z"].value)
     scale, lost = reward_scale(view), best - float(values.mean())
     floor = scale.low if scale.known else min(scale.low, 0.0)  # step means alone do not show how low a reward can be
     above = best - floor
     part = lost / above if above > 0 else 0.0
-    noise = math.hypot(stats.noise_sd(earlier), stats.noise_sd(values))
-    fell = -drop.high  # smallest plausible size of the fall
     limit = limits["lost_share"]
-    if part < limit.value or not fell > 0.5 * limit.value * above or not lost > 2 * noise:
+    if part < limit.value or not _surely(earlier, values, limits["z"].value, 0.5 * limit.value * above, lost):
         return Clear(
             f"reward_mean is {fmt(float(values.mean()))} against {fmt(best)} in its best {k} points: "
             f"{max(part, 0):.0%} of "
@@ -94,6 +91,12 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
             "outage" if outage else "policy",
         )
     )
+
+
+def _surely(earlier: np.ndarray, values: np.ndarray, z: float, least: float, lost: float) -> bool:
+    """True when the smallest plausible fall is more than `least` and the fall stands out of step-to-step noise."""
+    noise = math.hypot(stats.noise_sd(earlier), stats.noise_sd(values))
+    return -stats.change(earlier, values, z=z).high > least and lost > 2 * noise
 
 
 def find_onset(trace: Trace, at: int, best: float, level: float) -> tuple[Onset, bool]:

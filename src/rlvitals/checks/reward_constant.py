@@ -168,7 +168,7 @@ CHECK = Check(
         ),
     ),
     judge=judge,
-    fold=Fold(Streak(), _step),
+    fold=Fold(Streak(), _step, needs=("reward_mean",)),
     plans={
         "": Plan(
             remedies=(

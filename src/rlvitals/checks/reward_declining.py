@@ -40,14 +40,13 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     sums = np.cumsum(np.concatenate([[0.0], y[:-quarter]]))
     means = (sums[quarter:] - sums[:-quarter]) / quarter
     at = int(np.argmax(means))
-    drop = stats.change(y[at : at + quarter], late, z=STRICT_Z)
-    since = stats.trend(x[at:], y[at:], z=2.6)
-    scale = reward_scale(view)
-    share = -drop.difference / scale.span if scale.span > 0 else 0.0
-    limit = limits["fallen_share"]
-    if not drop.high < 0 or share < limit.value or not since.falling:
+    best, scale, limit = y[at : at + quarter], reward_scale(view), limits["fallen_share"]
+    share = (stats.mean(best) - stats.mean(late)) / scale.span if scale.span > 0 else 0.0
+    drop = stats.change(best, late, z=STRICT_Z) if share >= limit.value else None  # bounds only where they decide
+    if drop is None or not drop.high < 0 or not stats.trend(x[at:], y[at:], z=2.6).falling:
         return Clear(
-            f"reward_mean is {fmt(drop.late)} in the last quarter against {fmt(drop.early)} in its best one: "
+            f"reward_mean is {fmt(stats.mean(late))} in the last quarter against {fmt(stats.mean(best))} in its "
+            f"best one: "
             f"{max(share, 0):.0%} of its range; limit {limit.value:.0%} with a falling trend at z {STRICT_Z}"
         )
     first, last = int(x[min(at + quarter // 2, x.size - 1)]), int(x[-quarter])

@@ -30,7 +30,7 @@ from rlvitals.check import (
     Threshold,
     Verify,
 )
-from rlvitals.checks.common import Shift, fall_onset, fmt, now, relative_z, shift, words_in
+from rlvitals.checks.common import Shift, fall_onset, fmt, gain, now, relative_z, rose, shift, thirds, words_in
 from rlvitals.view import View
 
 TRUTH = (
@@ -75,31 +75,44 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     rows = view.count("reward_mean")
     if rows < limits["rows"].value:
         return _short(view, parts, limits)
-    total = shift(view, "reward_mean", z=Z)
-    risers = [n for n in (*parts.cheap, *parts.other) if shift(view, n, z=Z).low > 0]
     judged = [n for n in parts.truth if view.count(n) >= limits["rows"].value and not _always_one(view, n)]
     for name in judged:
-        moved = shift(view, name, z=Z)
-        lowest = view.extremes(name)[0]
-        fell = relative_z(moved) < -Z and moved.difference < -limits["fall"].value * (moved.early - min(lowest, 0.0))
-        if fell and moved.rows >= limits["rows_falling"].value and (total.low > 0 or risers):
-            return _found(view, limits, name, moved, total, risers, "falling")
-    if not total.low > 0:
-        return Clear(f"reward_mean moved by {total.difference:+.3g}, within its noise, so no component carries a gain")
+        if not _fell(view, name, limits) or view.count(name) < limits["rows_falling"].value:
+            continue
+        if rose(view, "reward_mean", z=Z) or _risers(view, parts):
+            moved, total = shift(view, name, z=Z), shift(view, "reward_mean", z=Z)
+            return _found(view, limits, name, moved, total, _risers(view, parts), "falling")
+    if not rose(view, "reward_mean", z=Z):
+        return Clear(
+            f"reward_mean moved by {gain(view, 'reward_mean'):+.3g}, within its noise, so no component carries a gain"
+        )
+    total = shift(view, "reward_mean", z=Z)
     flat = [n for n in judged if _is_flat(view, n, total, limits)]
     if judged and len(flat) == len(judged):
-        return _found(view, limits, flat[0], shift(view, flat[0], z=STRICT_Z), total, risers, "flat")
-    if not parts.truth and risers:
-        stuck = [n for n in parts.other if n not in risers and _at_floor(view, n, total, limits)]
+        return _found(view, limits, flat[0], shift(view, flat[0], z=STRICT_Z), total, _risers(view, parts), "flat")
+    low = [n for n in parts.other if _at_floor(view, n, total, limits)] if not parts.truth else []
+    if low:  # asked first: it is cheap, and mostly the answer is none
+        risers = _risers(view, parts)
+        stuck = [n for n in low if n not in risers] if risers else []
         if stuck:
             return _found(view, limits, stuck[0], shift(view, stuck[0], z=STRICT_Z), total, risers, "flat")
-    best = max(judged or parts.other, key=lambda n: shift(view, n, z=Z).difference, default="")
-    moved = shift(view, best, z=Z)
+    best = max(judged or parts.other, key=lambda n: gain(view, n), default="")
     return Clear(
-        f"{best or 'no component'} moved by {moved.difference:+.3g} while the reward moved by "
+        f"{best or 'no component'} moved by {gain(view, best):+.3g} while the reward moved by "
         f"{total.difference:+.3g}; the "
         f"limit is {limits['truth_share'].value:.0%} of the reward's gain"
     )
+
+
+def _risers(view: View, parts: Parts) -> list[str]:
+    return [n for n in (*parts.cheap, *parts.other) if rose(view, n, z=Z)]
+
+
+def _fell(view: View, name: str, limits: Mapping[str, Threshold]) -> bool:
+    """True when a component lost a good part of its early level, beyond its noise; the size is the cheaper question."""
+    early, moved = stats.mean(thirds(view, name)[0]), gain(view, name)
+    lost = moved < -limits["fall"].value * (early - min(view.extremes(name)[0], 0.0))
+    return lost and relative_z(shift(view, name, z=Z)) < -Z
 
 
 def _always_one(view: View, name: str) -> bool:
@@ -112,6 +125,9 @@ def _is_flat(view: View, name: str, total: Shift, limits: Mapping[str, Threshold
 
     One that rises beyond its noise is learning, unless what it gives is a trickle.
     """
+    share = max(limits["truth_share"].value, limits["floor_truth_share"].value)
+    if gain(view, name) >= share * total.difference:
+        return False  # the upper bound of a gain is never below the gain itself
     moved = shift(view, name, z=STRICT_Z)
     if moved.low > 0 and moved.difference >= limits["trickle"].value * total.difference:
         return False

@@ -127,5 +127,5 @@ CHECK = Check(
         LookAlike("a reward that also asks for a format", "fewer than half of the gold answers earn nothing"),
         LookAlike("a hard task", "only rollouts that give the gold answer are counted"),
     ),
-    sources=("verl PR#5635", "open-r1#159", "why-grpo-training-fails: validate reward extraction end to end"),
+    sources=("verl PR#5635", "open-r1#159", "Why GRPO training fails: reward extraction"),
 )

@@ -41,11 +41,11 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     x, y = _ranks(np.diff(length)), _ranks(np.diff(reward))
     if np.ptp(x) == 0 or np.ptp(y) == 0:
         return Clear("reward or length does not change from step to step")
-    r = float(np.corrcoef(x, y)[0, 1])
+    r = _correlation(x, y)
     # differences of neighbouring steps share a value, which halves the independent ones
     z = math.atanh(max(min(r, 0.999), -0.999)) * math.sqrt(max(x.size / 2 - 3, 1.0))
-    limit, grown = limits["correlation"], stats.trend(steps.astype(float), length, z=2.6)
-    if r < limit.value or z < limits["z"].value or not grown.rising:
+    limit = limits["correlation"]
+    if r < limit.value or z < limits["z"].value or not stats.trend(steps.astype(float), length, z=2.6).rising:
         return Clear(
             f"step-to-step changes of reward and length have rank correlation {r:+.2f} over {x.size} steps (limit "
             f"{limit.value} together with growing length)"
@@ -72,6 +72,11 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
             ),
         )
     )
+
+
+def _correlation(x: np.ndarray, y: np.ndarray) -> float:
+    x, y = x - stats.mean(x), y - stats.mean(y)
+    return float(x @ y) / math.sqrt(float(x @ x) * float(y @ y))
 
 
 def _ranks(y: np.ndarray) -> np.ndarray:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-import numpy as np
-
+from rlvitals import stats
 from rlvitals.check import (
     Action,
     Check,
@@ -50,7 +49,7 @@ def _copies(view: View, limits: Mapping[str, Threshold]) -> Finding | str:
         return ""
     limit, group = limits["unique_frac"], view.config.group_size
     bound = max(limit.value, GROUP_MARGIN / group if group else 0.0)
-    now, where, began = float(np.median(values)), (int(steps[0]), int(steps[-1])), start(view, "unique_frac")
+    now, where, began = stats.median(values), (int(steps[0]), int(steps[-1])), start(view, "unique_frac")
     span = f"steps {where[0]}-{where[1]}"
     seen = f"{fmt(100 * now)}% of a group's completions differ over {span}, {fmt(100 * began)}% at the start"
     if not now < bound:
@@ -78,7 +77,7 @@ def _loops(view: View, limits: Mapping[str, Threshold]) -> Finding | str:
     if values.size < 5:
         return ""
     limit, many = limits["repetition_frac"], limits["repetition_many"]
-    now, where, began = float(np.median(values)), (int(steps[0]), int(steps[-1])), start(view, "repetition_frac")
+    now, where, began = stats.median(values), (int(steps[0]), int(steps[-1])), start(view, "repetition_frac")
     span = f"steps {where[0]}-{where[1]}"
     seen = f"{fmt(100 * now)}% of the completions loop over {span}, {fmt(100 * began)}% at the start"
     if not now > limit.value:

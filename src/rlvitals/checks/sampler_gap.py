@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-import numpy as np
-
+from rlvitals import stats
 from rlvitals.check import Evidence, SourceKind, Threshold
 from rlvitals.checks import course
 from rlvitals.checks.common import fmt
@@ -65,7 +64,7 @@ def expected_lag(view: View) -> bool:
     if view.config.asynchronous:
         return True
     _, lag = view.recent("version_lag_mean", 50)
-    return bool(lag.size and float(np.median(lag)) >= 1.0)
+    return bool(lag.size and stats.median(lag) >= 1.0)
 
 
 def follows_entropy(view: View, ratio: float) -> bool:

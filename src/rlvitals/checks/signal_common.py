@@ -26,7 +26,7 @@ def span(steps: Int64 | Float64) -> tuple[int, int]:
 
 def centre(values: Float64) -> float:
     """Return the median, NaN when empty."""
-    return float(np.median(values)) if values.size else math.nan
+    return stats.median(values) if values.size else math.nan
 
 
 def lasting_onset(trace: Trace, hit: np.ndarray, default: int) -> Onset:
@@ -45,7 +45,7 @@ def level_onset(trace: Trace, start: int, *, rows: int = 20, share: float = 0.98
     """
     if trace.size < 3:
         return Onset(start, int(trace.last[-1]) if trace.size else start)
-    width = int(min(max(round(rows / float(np.median(trace.count))), 1), trace.size // 2))
+    width = int(min(max(round(rows / stats.median(trace.count)), 1), trace.size // 2))
     total = np.concatenate([[0.0], np.cumsum(trace.value)])
     ahead = (total[width:] - total[:-width]) / width
     early, late = float(ahead[: max(width // 2, 1)].mean()), float(ahead[-1])

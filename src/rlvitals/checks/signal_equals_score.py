@@ -127,7 +127,7 @@ CHECK = Check(
         Threshold("group_size", 2, "rollouts per prompt", SourceKind.DEFINITION, "a group mean needs two rollouts"),
     ),
     judge=judge,
-    fold=tally(_equal),
+    fold=tally(_equal, needs=tuple(metric for pair in PAIRS for metric in pair)),
     plans={
         "": Plan(
             remedies=(

@@ -106,9 +106,8 @@ def _lasts(view: View, onset: Onset, limits: Mapping[str, Threshold]) -> bool:
 
 def _share(values: Float64, z: float) -> tuple[float, float]:
     """Return the mean share of tied groups and its lower bound under autocorrelated noise."""
-    infl = stats.inflation(np.arange(values.size, dtype=float), values)
-    error = math.sqrt(float(values.var(ddof=1)) / values.size * infl)
-    return float(values.mean()), float(values.mean()) - z * error
+    found = stats.moments(values)
+    return found.mean, found.mean - z * math.sqrt(found.error2)
 
 
 def _law(view: View) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from rlvitals import stats
 from rlvitals.check import (
     Action,
     Check,
@@ -89,10 +90,10 @@ def _at_first_update(view: View, metric: str, state: State, limits: Mapping[str,
     few = view.count(metric) - n < SURE_ROWS
     steps, recent = view.recent(metric, course.NOW_ROWS)
     keep = steps > last_before
-    now = float(np.median(np.abs(recent[keep])))
+    now = stats.median(np.abs(recent[keep]))
     factor = sampler_gap.scaled(metric, limits["factor"].value * (FEW_FACTOR if few else 1.0))
     bound = limits[metric].value * (2.0 if few else 1.0)
-    if not (now > factor * top and float(np.median(after)) > factor * top and now > bound):
+    if not (now > factor * top and stats.median(after) > factor * top and now > bound):
         return None
     where = (int(steps[keep][0]), int(steps[-1]))
     text = (

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from rlvitals import stats
 from rlvitals.check import (
     Action,
     Check,
@@ -35,7 +36,7 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     for metric in sampler_gap.logged(view, 10):
         steps, values = view.recent(metric)
         steps, values = steps[-ROWS:], np.abs(values[-ROWS:])
-        now, limit, where = float(np.median(values)), limits[metric], (int(steps[-values.size]), int(steps[-1]))
+        now, limit, where = stats.median(values), limits[metric], (int(steps[-values.size]), int(steps[-1]))
         seen.append(f"{metric} is {fmt(now)} over steps {where[0]}-{where[1]}; limit {limit}")
         if now > limit.value:
             return Fired(_finding(view, metric, now, where, limits))

@@ -53,7 +53,7 @@ def _ramp(view: View, metric: str, z: float) -> bool:
     trace = view.trace(metric, center="median")
     x, y = stats.blocks(trace.step, np.abs(trace.value), course.FORECAST_POINTS)
     third = y.size // 3
-    middle, late = float(np.median(y[third : y.size - third])), float(np.median(y[y.size - third :]))
+    middle, late = stats.median(y[third : y.size - third]), stats.median(y[y.size - third :])
     if late < STILL_GROWING * middle:
         return False
     if y.size < FEW:

@@ -100,7 +100,7 @@ CHECK = Check(
         Threshold("loss", 0, "loss", SourceKind.DEFINITION, "mean over tokens = Cov(length, advantage) / mean length"),
     ),
     judge=judge,
-    fold=tally(_zero),
+    fold=tally(_zero, needs=("loss",)),
     plans={
         "": Plan(
             remedies=(

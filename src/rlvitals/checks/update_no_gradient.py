@@ -163,7 +163,7 @@ CHECK = Check(
         ),
     ),
     judge=judge,
-    fold=Fold(State(), _step),
+    fold=Fold(State(), _step, needs=("grad_norm",)),
     plans={
         "": Plan(
             remedies=(

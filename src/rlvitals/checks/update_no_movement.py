@@ -119,7 +119,7 @@ CHECK = Check(
         ),
     ),
     judge=judge,
-    fold=tally(_zero),
+    fold=tally(_zero, needs=("kl_ref",)),
     plans={
         "": Plan(
             remedies=(

@@ -217,6 +217,7 @@ _HOW_TO_LOG: dict[str, str] = {
     "stop_frac/*": _TRACK,
     "advantage_mean": _BY_DEFAULT,
     "length_mean": _BY_DEFAULT,
+    "length_max": _TRACK + "; or rollout.dump_to_file=true, where each rollout has its length",
     "length_right_mean": _BY_DEFAULT,
     "length_wrong_mean": _BY_DEFAULT,
     "prompt_length_mean": _BY_DEFAULT,
@@ -237,7 +238,6 @@ _HOW_TO_LOG: dict[str, str] = {
     "rollouts": _DUMP,
     "config": "config.yaml in the log directory is written by default",
     "checkpoints": "saver.freq_steps=50",
-    "env_version": "put the versions of data and reward code into trial_name",
 }
 
 ADAPTER = Adapter(

@@ -128,6 +128,7 @@ INFO = TrainerInfo(
         "loss": "Atropos serves environments: your trainer logs it",
         "version_lag_mean": "Atropos serves environments: your trainer logs it",
         "evals": "--env.steps_per_eval 100, and evaluate() of your environment sets eval/percent_correct",
+        "length_right_mean": _DUMP,
         "rollouts": _DUMP,
         "config": "W&B keeps the environment's config",
     },

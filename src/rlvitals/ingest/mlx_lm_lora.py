@@ -159,8 +159,14 @@ INFO = TrainerInfo(
         "learning_rate": _BY_DEFAULT,
         "tokens_per_second": _BY_DEFAULT,
         "tokens_total": _BY_DEFAULT,
-        "evals": "--steps-per-eval logs a loss alone: score checkpoints elsewhere and pass --evals NAME=FILE",
-        "rollouts": "mlx-lm-lora keeps no rollouts: write them from a reward function",
+        "evals": "not possible without code: --steps-per-eval logs a loss alone; score checkpoints elsewhere and pass "
+        "`--evals NAME=FILE`",
+        "stop_frac/*": _FLAG + ": the share that ended by itself, in a function named `stop_frac_eos`",
+        "length_right_mean": "not possible without code: in a reward function of weight 0 named `length_right_mean`, "
+        "return the length where the answer is right, else None",
+        "version_lag_mean": "no lag to log: it samples with the weights that it trains",
+        "rollouts": "not possible without code: in a reward function, "
+        "`open('rollouts.jsonl', 'a').write(json.dumps(row) + '\\n')`",
         "config": "adapters/adapter_config.json is written by default",
         "checkpoints": "--save-every 50",
     },

@@ -70,6 +70,7 @@ HOW_TO_LOG: dict[str, str] = {
     "prompt_length_mean": _BY_DEFAULT,
     "truncated_frac": _BY_DEFAULT,
     "turns_mean": _BY_DEFAULT,
+    "length_right_mean": _ENV,
     "stop_frac/*": "natural_termination_rate and max_turns_reached_rate are logged by default",
     "entropy": _BY_DEFAULT,
     "loss": _BY_DEFAULT,
@@ -87,7 +88,6 @@ HOW_TO_LOG: dict[str, str] = {
     "rollouts": _ROLLOUTS,
     "config": "checkpointing.enabled=true  # each step_N holds config.yaml",
     "checkpoints": "checkpointing.enabled=true checkpointing.save_period=10",
-    "env_version": "put the versions of environment and data into logger.wandb.name",
 }
 
 INFO = TrainerInfo(

@@ -234,6 +234,10 @@ _HOW_TO_LOG: dict[str, str] = {
     "dropped_group_frac": _FILTER,
     "length_mean": _BY_DEFAULT,
     "truncated_frac": _BY_DEFAULT,
+    "length_max": f"{_EXTRA}: the length of the longest, as `length_max`",
+    "length_right_mean": _EXTRA,
+    "stop_frac/*": f"{_EXTRA}: 1.0 or 0.0 for each reason, as `stop_frac/<reason>`",
+    "version_lag_mean": "no lag to log, unless --train.async_enable: then rollouts may be --train.async_queue_size old",
     "entropy": "--actor.entropy_coef 0  # logs the entropy without using it",
     "policy_loss": _BY_DEFAULT,
     "grad_norm": _BY_DEFAULT,
@@ -244,10 +248,10 @@ _HOW_TO_LOG: dict[str, str] = {
     "kl_sampler_trainer": "--algo.advantage.is_correction_enable  # logs vllm_kl",
     "step_time_s": _BY_DEFAULT,
     "evals": "--eval.dataset DATA --eval.steps 20",
-    "rollouts": "write them in the reward function (--train.agent_func_path): OpenRLHF logs one sample per step",
+    "rollouts": "not possible without code: OpenRLHF logs one sample per step; in the reward function "
+    "(--train.agent_func_path), `open('rollouts.jsonl', 'a').write(json.dumps(row) + '\\n')`",
     "config": "put the launch command into run.sh beside the log, or use --logger.wandb.key",
     "checkpoints": "--ckpt.save_steps 50",
-    "env_version": "--logger.wandb.run_name with the versions of data and reward code in it",
 }
 
 ADAPTER = Adapter(

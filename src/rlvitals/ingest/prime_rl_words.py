@@ -69,7 +69,8 @@ HOW_TO_LOG: dict[str, str] = {
     "clip_frac": _BY_DEFAULT,
     "clip_low_frac": _BY_DEFAULT,
     "clip_high_frac": _BY_DEFAULT,
-    "kl_ref": "not logged: prime-rl loads no reference model; score saved checkpoints against the first one",
+    "kl_ref": "not possible without code: there is no reference model; score the texts of rollouts/ under the first and the "
+    "current checkpoint, and log the mean of `exp(ref - new) - (ref - new) - 1`",
     "kl_sampler_trainer": _BY_DEFAULT,
     "version_lag_mean": _BY_DEFAULT,
     "version_lag_max": _BY_DEFAULT,
@@ -78,7 +79,6 @@ HOW_TO_LOG: dict[str, str] = {
     "rollouts": "written by default: rollouts/step_N/train/all/traces.jsonl",
     "config": "written by default: configs/*.json",
     "checkpoints": "ckpt.interval=50",
-    "env_version": "each trace names the verifiers version and the task's hash",
 }
 
 INFO = TrainerInfo(

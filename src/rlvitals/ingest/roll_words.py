@@ -67,6 +67,7 @@ _HOW_TO_LOG: dict[str, str] = {
     "advantage_mean": _BY_DEFAULT,
     "advantage_min": _BY_DEFAULT,
     "advantage_max": _BY_DEFAULT,
+    "version_lag_mean": "no lag to log with async_generation_ratio 0; above it, the ratio bounds the lag and is not measured",
     "length_mean": _BY_DEFAULT,
     "length_min": _BY_DEFAULT,
     "length_max": _BY_DEFAULT,

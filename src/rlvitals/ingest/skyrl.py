@@ -238,6 +238,7 @@ _KNOBS: dict[str, str] = {
 
 _HOW_TO_LOG: dict[str, str] = {
     "reward_mean": _BY_DEFAULT,
+    "reward_std": f"{_CALLBACK}: the std of generator_output['rewards'], as `reward_std`",
     "reward_part/*": _ENV,
     "reward_family/*": _ENV,
     "success_frac": _ENV,
@@ -267,10 +268,9 @@ _HOW_TO_LOG: dict[str, str] = {
     "version_lag_max": "logged by the fully asynchronous trainer",
     "step_time_s": _BY_DEFAULT,
     "evals": "data.val_data and trainer.eval_interval=5",
-    "rollouts": "trainer.dump_eval_results=true for held-out ones (default); training dumps are pickles",
+    "rollouts": "trainer.dump_eval_results=true for held-out ones (default); training dumps are pickles, which are not read",
     "config": "put the launch command into run.sh beside the log, or use trainer.logger=wandb",
     "checkpoints": "trainer.ckpt_interval=10",
-    "env_version": "put the versions of environment and data into trainer.run_name",
 }
 
 ADAPTER = Adapter(

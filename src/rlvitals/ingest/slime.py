@@ -247,10 +247,11 @@ _HOW_TO_LOG: dict[str, str] = {
     "version_lag_mean": _HOOK,
     "step_time_s": _BY_DEFAULT,
     "evals": "--eval-interval 20 --eval-prompt-data NAME PATH --log-passrate",
+    "stop_frac/*": f"{_HOOK}, from sample.status, as `stop_frac/<status>`",
+    "length_right_mean": _HOOK,
     "rollouts": "--custom-rollout-log-function-path; --dump-details writes pickles, which are not read",
     "config": "put the launch command into run.sh beside the log, or use --use-wandb",
     "checkpoints": "--save-interval 20",
-    "env_version": "put the versions of data and reward code into --wandb-group or --tb-experiment-name",
 }
 
 ADAPTER = Adapter(

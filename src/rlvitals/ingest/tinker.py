@@ -195,6 +195,9 @@ _HOW_TO_LOG: dict[str, str] = {
     "parse_failure_frac": "metrics={'format': float(could_be_read)} in StepResult of your Env",
     "verifier_error_frac": _METRIC,
     "zero_variance_frac": _BY_DEFAULT,
+    "reward_std": "rollout_json_export=True  # total_reward of every rollout; metrics.jsonl holds the mean alone",
+    "length_max": "metrics={'length_max': float(n_tokens)} in StepResult of your Env gives a mean; the dump of "
+    "rollout_json_export=True holds each length",
     "all_wrong_frac": _BY_DEFAULT,
     "all_right_frac": _BY_DEFAULT,
     "length_mean": _BY_DEFAULT,

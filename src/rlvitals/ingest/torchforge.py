@@ -113,6 +113,9 @@ INFO = TrainerInfo(
         "reward_std": 'record_metric("reward_std", rewards.std(), Reduce.MEAN) in ComputeAdvantages',
         "zero_variance_frac": 'record_metric("zero_variance_frac", float(rewards.std() == 0), Reduce.MEAN) '
         "in ComputeAdvantages",
+        "length_max": 'record_metric("length_max", float(len(completion.token_ids)), Reduce.MAX) where episodes are made',
+        "length_right_mean": 'record_metric("length_right_mean", float(len(completion.token_ids)), Reduce.MEAN) where the '
+        "reward is 1",
         "advantage_mean": _RECORD,
         "length_mean": _BY_DEFAULT,
         "truncated_frac": 'record_metric("truncated_frac", float(completion.stop_reason == "length"), Reduce.MEAN) '
@@ -127,8 +130,10 @@ INFO = TrainerInfo(
         "version_lag_mean": _BY_DEFAULT,
         "version_lag_max": _BY_DEFAULT,
         "step_time_s": _BY_DEFAULT,
-        "evals": "torchforge has no evaluation loop: score checkpoints elsewhere and pass --evals NAME=FILE",
-        "rollouts": "torchforge dumps no rollouts: write the episodes to JSONL in apps/grpo/main.py",
+        "evals": "not possible without code: there is no evaluation loop; score checkpoints elsewhere and pass "
+        "`--evals NAME=FILE`",
+        "rollouts": "not possible without code: `log.write(json.dumps(episode_fields) + '\\n')` where episodes are made in "
+        "apps/grpo/main.py",
         "config": "keep the YAML file beside the log",
         "checkpoints": "trainer.checkpoint.interval: 50",
     },

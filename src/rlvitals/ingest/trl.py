@@ -165,22 +165,31 @@ KNOBS: dict[str, str] = {
 HOW_TO_LOG: dict[str, str] = {
     "reward_mean": "always logged as `reward`",
     "reward_part/*": "pass each component as its own function in `reward_funcs`",
-    "reward_family/*": "call `log_metric(f'reward_{family}', value)` in a reward function (TRL 1.0 and newer)",
+    "reward_std": "always logged as `reward_std`",
+    "reward_family/*": "call `log_metric(f'reward_family/{family}', value)` in a reward function (TRL 1.0 and newer)",
     "zero_variance_frac": "logged as `frac_reward_zero_std` from TRL 0.18 on, with scale_rewards='group'",
     "success_frac": "add a reward function with weight 0 that returns 1.0 for a solved task (`reward_weights`)",
-    "success_tier/*": "call `log_metric(f'success_{tier}', value)` in a reward function (TRL 1.0 and newer)",
-    "parse_failure_frac": "call `log_metric('parse_failure_rate', value)` in a reward function (TRL 1.0 and newer)",
+    "success_tier/*": "call `log_metric(f'success_tier/{tier}', value)` in a reward function (TRL 1.0 and newer)",
+    "parse_failure_frac": "call `log_metric('parse_failure_frac', value)` in a reward function (TRL 1.0 and newer); "
+    "before, a reward function of that name with weight 0 in `reward_weights`",
     "truncated_frac": "logged as `completions/clipped_ratio` from TRL 0.17 on",
     "length_mean": "logged as `completions/mean_length`",
+    "length_max": "logged as `completions/max_length` from TRL 0.16 on",
+    "length_right_mean": "call `log_metric('length_right_mean', value)` in a reward function, with `len(ids)` of "
+    "`completion_ids` (TRL 1.0 and newer)",
+    "stop_frac/*": "call `log_metric('stop_frac/eos', value)` in a reward function: the share of `completion_ids` that "
+    "end with the stop token (TRL 1.0 and newer)",
     "kl_ref": "set `beta` above 0 (a tiny value is enough); with beta=0 TRL computes no KL",
     "entropy": "logged as `entropy` from TRL 0.20 on",
     "clip_frac": "logged as `clip_ratio/region_mean` from TRL 0.17 on",
     "logprob_gap_mean": "set `use_vllm=True` (TRL 0.23 and newer log `sampling/sampling_logp_difference/mean`)",
-    "version_lag_mean": "only the asynchronous trainer has a lag; it logs `sample/staleness_mean`",
+    "version_lag_mean": "no lag to log: the synchronous trainer samples with the weights that it trains; the asynchronous "
+    "one logs `sample/staleness_mean`",
     "evals": "pass `eval_dataset` and set `eval_strategy='steps', eval_steps=50`",
-    "rollouts": "set `log_completions=True`",
+    "rollouts": "set `log_completions=True`, and call `log_extra('verifier_output', texts)` in the reward function",
+    "config": "`json.dump(args.to_dict(), open(f'{args.output_dir}/training_args.json', 'w'), default=str)` before "
+    "`trainer.train()`",
     "checkpoints": "set `save_strategy='steps', save_steps=50`",
-    "env_version": "put the versions of environment and reward code into `run_name` or a file beside the run",
 }
 
 DEFAULTS: dict[str, str] = {

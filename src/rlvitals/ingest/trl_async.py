@@ -41,7 +41,13 @@ def _refine(keys: frozenset[str], config: RunConfig) -> Mapping[str, Key]:
     return {}
 
 
-_NOTHING = "the asynchronous trainer has no reference model; train with the synchronous GRPOTrainer and beta above 0"
+_NOTHING = (
+    "not possible without code: there is no reference model; train with the synchronous GRPOTrainer and `beta` above 0"
+)
+_SCORE = (
+    "not possible without code: in `_score_group` of async_rollout_worker.py, `sample.metrics['{}'] = {}`; every key of "
+    "it is averaged into the log"
+)
 
 INFO = TrainerInfo(
     name="TRL async",
@@ -59,8 +65,17 @@ INFO = TrainerInfo(
         "ratio_mean": "logged as `ratio`",
         "version_lag_mean": "logged as `sample/staleness_mean` (TRL 1.12 and newer)",
         "version_lag_max": "logged as `sample/staleness_max` (TRL 1.12 and newer)",
-        "truncated_frac": "add a reward function with weight 0 that returns float(len(ids) >= max_completion_length)",
-        "zero_variance_frac": "reward_std is the mean within-group std; add a reward function to log tied groups",
+        "reward_family/*": _SCORE.format("reward_family/NAME", "reward"),
+        "success_frac": _SCORE.format("success_frac", "float(reward > 0)"),
+        "success_tier/*": _SCORE.format("success_tier/NAME", "float(reward > 0)"),
+        "parse_failure_frac": _SCORE.format("parse_failure_frac", "value"),
+        "truncated_frac": _SCORE.format("truncated_frac", "float(len(ids) >= self.max_tokens)"),
+        "length_right_mean": _SCORE.format("length_right_mean", "float(len(ids))") + ", where the answer is right",
+        "stop_frac/*": _SCORE.format("stop_frac/eos", "value"),
+        "zero_variance_frac": _SCORE.format("zero_variance_frac", "float(reward_std == 0)"),
+        "evals": "not possible without code: this trainer has no evaluation loop; score checkpoints elsewhere and pass "
+        "`--evals NAME=FILE`",
+        "rollouts": "set `log_completions=True` and `report_to='trackio'`: traces with group id and policy version",
     },
     step_base=1,
     defaults={

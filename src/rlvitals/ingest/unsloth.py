@@ -38,7 +38,8 @@ ADAPTER = replace(
         knobs=trl.KNOBS,
         how_to_log={
             **trl.HOW_TO_LOG,
-            "entropy": "unsloth does not log entropy; log it from a callback or train the same config with plain TRL",
+            "entropy": "not possible without code: with UNSLOTH_RETURN_LOGITS=1, in a reward function, "
+            "`p = model(ids).logits.log_softmax(-1)` and `log_metric('entropy', -(p.exp() * p).sum(-1).mean().item())`",
             "kl_ref": "set `beta` above 0; with beta=0 unsloth writes kl as 0",
         },
         step_base=1,

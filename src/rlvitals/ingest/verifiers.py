@@ -141,6 +141,12 @@ _HOW_TO_LOG: dict[str, str] = {
     "verifier_error_frac": _RUBRIC,
     "zero_variance_frac": _MOVE,
     "truncated_frac": f"{_RUBRIC}: return float(state['is_truncated'])",
+    "length_max": "not possible without code: the mean alone is logged; this trainer ended with verifiers 0.1.14, and "
+    "prime-rl logs it",
+    "length_right_mean": f"{_RUBRIC}: the length where the answer is right, else None",
+    "stop_frac/*": f"{_RUBRIC}: return float(not state['is_truncated']), as `stop_frac_eos`",
+    "version_lag_mean": "no lag to log: at most one batch, max_async_level",
+    "config": "keep the TOML file beside the log, or write `[config]` temperature and token_budget into rlvitals.toml",
     "length_mean": _BY_DEFAULT,
     "entropy": _BY_DEFAULT,
     "loss": _BY_DEFAULT,
@@ -152,7 +158,6 @@ _HOW_TO_LOG: dict[str, str] = {
     "evals": "vf-eval ENV -m CHECKPOINT-N -s; then: rlvitals check RUN --evals ENV=outputs/evals",
     "rollouts": "report_to='wandb' logs a table of completions",
     "checkpoints": "save_strategy='steps', save_steps=50",
-    "env_version": "put the environment's version into run_name; vf-eval writes it into metadata.json",
 }
 
 ADAPTER = Adapter(

@@ -52,6 +52,11 @@ KNOBS: dict[str, str] = {
     "resume_from": "trainer.resume_mode=resume_path trainer.resume_from_path",
 }
 
+_STOP = (
+    "not possible without code: the dump keeps no finish reason; in the agent loop's output, put it into `extra_fields`, "
+    "and in a patched Tracking.log add `data['stop_frac/<reason>'] = share`"
+)
+
 HOW_TO_LOG: dict[str, str] = {
     "reward_mean": _BY_DEFAULT,
     "reward_min": _BY_DEFAULT,
@@ -102,6 +107,7 @@ HOW_TO_LOG: dict[str, str] = {
     "tokens_total": _BY_DEFAULT,
     "epoch": _BY_DEFAULT,
     "evals": _VALIDATE,
+    "stop_frac/*": _STOP,
     "rollouts": _DUMP,
     "config": "python -m verl.trainer.main_ppo ... --cfg job > config.yaml  # beside the log",
     "checkpoints": "trainer.save_freq=50",
