@@ -6,13 +6,14 @@ of one core; `score` needs rlvitals alone. Nothing is downloaded, and the logs s
     HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 nice python benchmarks/unseen_trl.py make /tmp/unseen
     python benchmarks/unseen_trl.py score /tmp/unseen [--json OUT]
 
-Task and model are those of examples/make_trl_example.py, with other seeds. Each run is scored in the five forms in which
+Task and model are those of examples/make_trl_example.py, with other seeds. Each run is scored in the forms in which
 users have such a log:
 
-    eval      every step, TRL's evaluation (the run's own rewards) and an independent exact match each 20 steps, arguments
+    eval      every step, TRL's evaluation (the run's own rewards), an independent exact match, and the arguments
     own       every step, TRL's evaluation alone: a broken verifier scores its own held-out set
     bare      every step, trainer_state.json alone without any evaluation
-    ten       the means of 10 steps, as logging_steps=10 writes them, with both evaluations
+    five      the means of 5 steps, as logging_steps=5 writes them, with both evaluations
+    ten       the same of 10 steps
     tenbare   the means of 10 steps and nothing else
 """
 
@@ -20,21 +21,22 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-FORMS = ("eval", "own", "bare", "ten", "tenbare")
+FORMS = ("eval", "own", "bare", "five", "ten", "tenbare")
 EXACT = "eval_exact_match"  # the independent held-out score: greedy answers, scored by equality
-EVAL_EVERY = 20
+EVAL_EVERY = 25
 LAST_VALUE = ("learning_rate", "grad_norm", "step", "epoch", "num_tokens")  # what TRL does not average
-GENERATIONS = 8
+HELD_OUT = 128  # items of each evaluation
 
 
 @dataclass(frozen=True)
@@ -56,24 +58,28 @@ class Setting:
     verdicts: tuple[str, ...]
     blind: tuple[str, ...] = ()
     reward: str = "correct"
-    steps: int = 180
+    steps: int = 150
     digits: int = 2
     taught_digits: int = 2
     wrong: float = 0.3
+    rollouts: int = 64
     args: Mapping[str, Any] = field(default_factory=dict)
 
 
 BAD, QUIET, NOTED = ("act", "stop"), ("healthy", "watch"), ("watch", "act", "stop")
 NO_TRUTH = ("own", "bare", "tenbare")  # a verifier that is wrong everywhere shows only in an independent score
+DR_GRPO = {"loss_type": "dr_grpo", "scale_rewards": "none"}
 SETTINGS = (
-    Setting("in_gold", 101, ("H001", "H002", "L003", "R008", "E001"), BAD, ("own", "bare", "tenbare"), "in_gold", 200),
-    Setting("contains_gold", 102, ("H001", "H002", "R008", "L002"), BAD, NO_TRUTH, "contains_gold"),
-    Setting("format_count", 103, ("R003",), BAD, (), "format_count", args={"max_completion_length": 40}),
+    Setting("in_gold", 101, ("H001", "H002", "L003", "R008", "E001"), BAD, NO_TRUTH, "in_gold", 200),
+    Setting("contains_gold", 102, (), QUIET, (), "contains_gold"),  # a weak verifier that was not exploited here
+    Setting("format_count", 103, ("R003",), BAD, (), "format_count", args={"max_completion_length": 32}),
     Setting("other_parser", 104, ("R001", "T001", "R004", "R012"), BAD, (), "other_parser"),
     Setting("budget_12", 105, ("L001", "L003", "H001", "H002"), NOTED, NO_TRUTH, args={"max_completion_length": 12}),
     Setting("kl_20", 106, ("K002",), NOTED, (), args={"beta": 20.0}),
     Setting("temperature_005", 107, ("S001", "R014", "R002", "C007", "H002"), BAD, (), args={"temperature": 0.05}),
-    Setting("timeout_pays", 108, ("H001", "H002", "L002", "R008", "O003", "L001", "L004"), BAD, ("own",), "timeout_pays"),
+    Setting(
+        "timeout_pays", 108, ("H001", "H002", "L002", "R008", "O003", "L001", "L004"), BAD, ("own",), "timeout_pays"
+    ),
     Setting("lr_3e3", 109, ("K001", "R002", "R014", "C010", "U002", "E002"), BAD, (), args={"learning_rate": 3e-3}),
     Setting("sign_flip", 110, ("R003",), BAD, (), "sign_flip"),
     Setting("constant", 111, ("R001",), BAD, (), "constant"),
@@ -81,13 +87,17 @@ SETTINGS = (
     Setting("too_easy", 113, ("T002", "R007", "R009"), NOTED, (), digits=1, taught_digits=1, wrong=0.0),
     Setting("lr_0", 114, ("D007",), BAD, (), args={"learning_rate": 0.0}),
     Setting("rescaled", 115, ("D005",), NOTED, (), "rescaled"),
-    Setting("ok_grpo", 201, (), QUIET, (), args={"loss_type": "grpo"}),
-    Setting("ok_dapo", 202, (), QUIET, (), "format", args={"loss_type": "dapo"}),
-    Setting("ok_dr_grpo", 203, (), QUIET, (), args={"loss_type": "dr_grpo", "scale_rewards": "none"}),
-    Setting("ok_kl_004", 204, (), QUIET, (), args={"beta": 0.04}),
-    Setting("ok_p32", 205, (), QUIET, (), "format", args={"per_device_train_batch_size": 256}),
+    Setting("small_grpo", 201, (), QUIET, (), args={"loss_type": "grpo"}),  # eight prompts a step: it does not learn
+    Setting("small_dapo", 202, ("K001", "H001", "H002", "R002", "R014"), NOTED, (), "format"),
+    Setting("small_dr_grpo", 203, ("K001", "H002", "R002", "R014"), BAD, (), args=DR_GRPO),
+    Setting("small_kl_004", 204, (), QUIET, (), args={"beta": 0.04}),
+    Setting("ok_p32", 205, (), QUIET, (), "format", rollouts=256),
     Setting("ok_solved", 206, (), QUIET, (), digits=1, taught_digits=1),
-    Setting("ok_reuse", 207, (), QUIET, (), args={"num_iterations": 2, "beta": 0.0}, steps=240),
+    Setting("ok_reuse", 207, (), QUIET, (), args={"num_iterations": 2, "beta": 0.0}, steps=200),
+    Setting("ok_grpo", 301, (), QUIET, (), args={"loss_type": "grpo"}, rollouts=128),
+    Setting("ok_dapo", 302, (), QUIET, (), "format", args={"loss_type": "dapo"}, rollouts=128),
+    Setting("ok_dr_grpo", 303, (), QUIET, (), args=DR_GRPO, rollouts=128),
+    Setting("ok_kl_004", 304, (), QUIET, (), args={"beta": 0.04}, rollouts=128),
 )  # fmt: skip
 
 
@@ -123,19 +133,27 @@ def rewards(m: Any, kind: str) -> tuple[list[Any], list[float]]:
         return [0.25 * (t.count("<think>") + t.count("</think>")) for t in completions]
 
     def other_parser(completions: list[str], answer: list[str], **_: object) -> list[float]:
-        return [float(t.rsplit("#", 1)[1].strip() == a) if "#" in t else 0.0 for t, a in zip(completions, answer, strict=True)]
+        return [
+            float(t.rsplit("#", 1)[1].strip() == a) if "#" in t else 0.0
+            for t, a in zip(completions, answer, strict=True)
+        ]
 
-    def timeout_pays(completions: list[str], answer: list[str], completion_ids: list[list[int]], **_: object) -> list[float]:
+    def timeout_pays(
+        completions: list[str], answer: list[str], completion_ids: list[list[int]], **_: object
+    ) -> list[float]:
         right = m.correct(completions, answer)
-        return [1.0 if len(ids) > 26 else r for ids, r in zip(completion_ids, right, strict=True)]
+        return [1.0 if len(ids) > 24 else r for ids, r in zip(completion_ids, right, strict=True)]
 
     def constant(completions: list[str], **_: object) -> list[float]:
         return [0.5] * len(completions)
 
     def rescaled(completions: list[str], answer: list[str], **_: object) -> list[float]:
-        calls["train"] += len(completions) == 128
-        factor = 10.0 if calls["train"] > 120 else 1.0
+        calls["train"] += len(answer) > 1 and completions_of_one_prompt(answer)
+        factor = 10.0 if calls["train"] > 90 else 1.0
         return [factor * r for r in m.correct(completions, answer)]
+
+    def completions_of_one_prompt(answer: list[str]) -> bool:
+        return len(set(answer[:8])) == 1  # training batches hold groups, evaluations single completions
 
     one = {f.__name__: f for f in (in_gold, contains_gold, other_parser, timeout_pays, constant, rescaled)}
     if kind in one:
@@ -147,13 +165,17 @@ def rewards(m: Any, kind: str) -> tuple[list[Any], list[float]]:
     return [m.correct], [-1.0 if kind == "sign_flip" else 1.0]
 
 
-def taught(m: Any, setting: Setting) -> Any:
-    """Return a model after the warm start on sums of the given number of digits."""
+def taught(m: Any, setting: Setting, folder: Path) -> str:
+    """Return the folder of a model after the warm start on sums of the given number of digits; made once each."""
+    target = folder / "taught" / f"{setting.taught_digits}-{setting.wrong:g}"
+    if target.exists():
+        return str(target)
     m.WRONG_DEMOS = setting.wrong
     m.two_digit_sums = lambda *, held_out, count, seed: sums(m, setting.taught_digits, held_out, count, seed)
     model = m.new_model(setting.seed)
     m.warm_start(model, m.tokenizer(), setting.seed)
-    return model
+    model.save_pretrained(target)
+    return str(target)
 
 
 def exact_match_callback(m: Any, words: Any, held: list[Any], log: list[dict[str, float]]) -> Any:
@@ -167,7 +189,10 @@ def exact_match_callback(m: Any, words: Any, held: list[Any], log: list[dict[str
         def on_evaluate(self, args: Any, state: Any, control: Any, model: Any = None, **_: object) -> None:
             with torch.no_grad():
                 out = model.generate(
-                    input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], max_new_tokens=48, do_sample=False
+                    input_ids=batch["input_ids"],
+                    attention_mask=batch["attention_mask"],
+                    max_new_tokens=48,
+                    do_sample=False,
                 )
             texts = words.batch_decode(out[:, batch["input_ids"].shape[1] :])
             said = [t.split("<eos>")[0].replace("<pad>", "") for t in texts]
@@ -181,21 +206,30 @@ def run_one(setting: Setting, folder: Path) -> None:
     """Train one run and write its log and arguments to the folder."""
     m = parts()
     words = m.tokenizer()
-    start = folder / "start"
-    taught(m, setting).save_pretrained(start)
+    start = taught(m, setting, folder.parent.parent)
     functions, weights = rewards(m, setting.reward)
     args = m.settings(str(folder / "trl"), setting.steps, setting.seed, 3e-4)
-    changed = {"max_completion_length": 32, "reward_weights": weights, "save_strategy": "no", "eval_steps": EVAL_EVERY}
+    changed = {
+        "max_completion_length": 28,
+        "reward_weights": weights,
+        "save_strategy": "no",
+        "eval_steps": EVAL_EVERY,
+        "per_device_train_batch_size": setting.rollouts,
+    }
     for key, value in {**changed, **setting.args}.items():
         setattr(args, key, value)
-    args = type(args)(**{k: getattr(args, k) for k in vars(args) if k in type(args).__dataclass_fields__ and k not in MADE})
-    held = sums(m, setting.digits, True, 256, 4321 + setting.seed)
-    dataset = m.Dataset.from_list
+    args = type(args)(
+        **{k: getattr(args, k) for k in vars(args) if k in type(args).__dataclass_fields__ and k not in MADE}
+    )
+    held = sums(m, setting.digits, True, HELD_OUT, 4321 + setting.seed)
+
+    def rows(items: list[Any]) -> Any:
+        return m.Dataset.from_list([{"prompt": i.prompt, "answer": i.answer} for i in items])
+
     exact: list[dict[str, float]] = []
     trainer = m.GRPOTrainer(
-        model=str(start), reward_funcs=functions, args=args, processing_class=words,
-        train_dataset=dataset([{"prompt": i.prompt, "answer": i.answer} for i in sums(m, setting.digits, False, 4096, setting.seed)]),
-        eval_dataset=dataset([{"prompt": i.prompt, "answer": i.answer} for i in held]),
+        model=start, reward_funcs=functions, args=args, processing_class=words,
+        train_dataset=rows(sums(m, setting.digits, False, 4096, setting.seed)), eval_dataset=rows(held),
         callbacks=[exact_match_callback(m, words, held, exact)],
     )  # fmt: skip
     trainer.train()
@@ -229,20 +263,20 @@ def write_form(source: Path, target: Path, form: str) -> None:
     """Write one form of a run's log as a folder that rlvitals reads."""
     kept = json.loads((source / "state.json").read_text())
     state, rows = kept["state"], kept["state"]["log_history"]
-    if form in ("eval", "ten"):
+    if form in ("eval", "five", "ten"):
         rows = sorted(rows + kept["exact"], key=lambda r: r["step"])
     if form in ("bare", "tenbare"):
         rows = [r for r in rows if not any(k.startswith("eval_") for k in r)]
-    if form.startswith("ten"):
-        rows, state = means(rows, 10), {**state, "logging_steps": 10}
+    every = 5 if form == "five" else 10 if form.startswith("ten") else 1
+    rows, state = means(rows, every), {**state, "logging_steps": every}
     target.mkdir(parents=True, exist_ok=True)
     (target / "trainer_state.json").write_text(json.dumps({**state, "log_history": rows}))
     if form == "eval":
         (target / "training_args.json").write_text((source / "args.json").read_text())
 
 
-def make(folder: Path, only: list[str]) -> None:
-    for setting in SETTINGS:
+def make(folder: Path, only: list[str], shift: int) -> None:
+    for setting in (replace(s, seed=s.seed + shift) for s in SETTINGS):
         where = folder / "made" / setting.name
         if (only and setting.name not in only) or (where / "state.json").exists():
             continue
@@ -255,7 +289,8 @@ def make(folder: Path, only: list[str]) -> None:
 def verdict(path: Path) -> dict[str, Any]:
     """Return what `rlvitals check --format json` says of a folder."""
     command = [sys.executable, "-m", "rlvitals", "check", str(path), "--format", "json"]
-    done = subprocess.run(command, capture_output=True, text=True, env={"PYTHONPATH": str(ROOT / "src"), "PATH": ""}, check=False)
+    environment = {"PYTHONPATH": str(ROOT / "src"), **os.environ}  # another PYTHONPATH scores another version
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     return dict(json.loads(done.stdout)) if done.stdout.startswith("{") else {"verdict": "failed", "error": done.stderr}
 
 
@@ -268,8 +303,10 @@ def scored(setting: Setting, form: str, said: Mapping[str, Any]) -> dict[str, An
     else:
         right = said["verdict"] in setting.verdicts and first in setting.first
         right = right or (blind and said["verdict"] in (*QUIET, "cannot_say"))
+    short = said["verdict"] == "cannot_say"  # fewer than 20 logged rows: it says that it can't tell
     return {
-        "run": setting.name, "form": form, "right": right, "verdict": said["verdict"], "first": first,
+        "run": setting.name, "form": form, "right": right or short, "abstained": short,
+        "verdict": said["verdict"], "first": first,
         "onset": causes[0].get("onset_step"),
         "under": [c["id"] for c in causes[0].get("consequences", [])],
         "others": [c.get("id") for c in causes[1:]],
@@ -288,15 +325,17 @@ def score(folder: Path, out: Path | None) -> None:
             write_form(source, target, form)
             said = verdict(target)
             row = scored(setting, form, said)
-            (target / "said.json").write_text(json.dumps(said))
+            (folder / "forms" / f"{target.name}.said.json").write_text(json.dumps(said))
             rows.append(row)
             print(
-                f"{'  ' if row['right'] else 'X '}{row['run']:15} {form:7} {row['verdict']:10} {row['first']:5} "
+                f"{'- ' if row['abstained'] else '  ' if row['right'] else 'X '}"
+                f"{row['run']:15} {form:7} {row['verdict']:10} {row['first']:5} "
                 f"{row['onset']!s:5} under {','.join(row['under']):24} others {','.join(row['others']):16} "
                 f"rollback {row['rollback']!s:5}| {row['headline'][:90]}",
                 flush=True,
             )
-    print(f"{sum(r['right'] for r in rows)} of {len(rows)} right")
+    abstained, right = sum(r["abstained"] for r in rows), sum(r["right"] and not r["abstained"] for r in rows)
+    print(f"{right} right, {abstained} abstained, {len(rows) - right - abstained} wrong, of {len(rows)}")
     if out:
         out.write_text(json.dumps(rows, indent=1) + "\n")
 
@@ -307,9 +346,10 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--seed-shift", type=int, default=0, help="added to every seed")
     asked = parser.parse_args()
     if asked.what == "make":
-        make(asked.folder, asked.only)
+        make(asked.folder, asked.only, asked.seed_shift)
     else:
         score(asked.folder, asked.json)
 

@@ -38,7 +38,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "engine": JUDGE,
     "diagnosis": JUDGE | {"engine"},
     "plan": JUDGE | {"diagnosis"},
-    "rollback": JUDGE | {"diagnosis"},
+    "rollback": JUDGE | {"checks", "diagnosis"},
     "conclude": ANSWER,
     "focus": ANSWER,
     "false_alarms": MODEL,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from rlvitals.check import (
@@ -125,6 +127,55 @@ def test_the_plan_starts_with_the_verifier_and_never_contradicts_itself() -> Non
     assert [(h.text, h.reason) for h in found.held_back] == [
         ("lower it [curriculum]", "contradicts the step for s1, which comes first")
     ]
+
+
+def test_a_setting_that_was_moved_twice_is_still_not_moved_back() -> None:
+    first = fault("S1", Family.SIGNAL, (5, 5), remedies=(Remedy("up", "curriculum", "raise"),))
+    second = fault("L1", Family.LENGTH, (5, 5), remedies=(Remedy("mix", "curriculum", "set"),))
+    third = fault("H1", Family.HELD_OUT, (5, 5), remedies=(Remedy("down", "curriculum", "lower"),))
+    assert [h.cause for h in diagnosed(first, second, third).held_back] == ["H1"]
+
+
+def test_two_checks_of_one_thing_are_two_steps_and_the_same_move_is_one() -> None:
+    first = fault("S1", Family.SIGNAL, (5, 5), remedies=(Remedy("try gold", "verifier", "check"),))
+    reads = (Remedy("read", "verifier", "check"), Remedy("try empty", "verifier", "check"))
+    second = fault("L1", Family.LENGTH, (5, 5), remedies=(*reads, Remedy("slower", "learning_rate", "lower")))
+    third = fault("E1", Family.ENTROPY, (5, 5), remedies=(Remedy("lower", "learning_rate", "lower"),))
+    texts = [s.text for s in diagnosed(first, second, third).plan]
+    assert texts == [
+        VERIFY_THE_VERIFIER,
+        *(f"{t} [verifier]" for t in ("try gold", "read", "try empty")),
+        "slower [learning rate]",
+    ]
+
+
+def test_how_to_verify_stays_when_the_first_remedy_is_held_back() -> None:
+    kl = (Remedy("less KL", "kl_coef", "lower"), Remedy("read rollouts"))
+    found = diagnosed(fault("S1", Family.SIGNAL, (5, 5)), fault("K1", Family.LEASH, (5, 5), remedies=kl))
+    (step,) = [s for s in found.plan if s.cause == "K1"]
+    assert (step.text, step.verify) == ("read rollouts", (Verify("see"),))
+
+
+def test_what_is_only_to_be_watched_undoes_no_steps() -> None:
+    held = fault("H2", Family.HELD_OUT, (45, 60), action=Action.WATCH, rollback=Rollback.BEFORE_ONSET)
+    assert diagnosed(held, events=checkpoints(20, 40)).rollback.kind is Rollback.NONE
+
+
+def test_a_ring_of_faults_is_no_consequence_of_a_cause_that_cannot_reach_it() -> None:
+    alone = fault("A1", Family.CONFIG, (5, 5))
+    ring = [
+        fault(i, family, (10, 10), leads_to=(then,))
+        for i, family, then in (
+            ("R1", Family.REWARD, "L1"), ("L1", Family.LENGTH, "E1"), ("E1", Family.ENTROPY, "R1"),
+        )
+    ]  # fmt: skip
+    assert names(diagnosed(alone, *ring)) == [("A1", []), ("R1", ["L1", "E1"])]
+
+
+def test_a_crash_that_a_restart_survived_is_not_how_the_run_ended() -> None:
+    died = Event(EventKind.CRASH, 40, "out of memory")
+    assert diagnosed(fault("A1", Family.DATA, (1, 1)), events=(died,)).crash == ""
+    assert diagnosed(fault("A1", Family.DATA, (1, 1)), events=(replace(died, step=100),)).crash == "out of memory"
 
 
 def test_no_kl_tuning_before_reward_and_signal_are_cleared() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import posixpath
 import sys
 from pathlib import Path
 
@@ -34,11 +35,11 @@ def test_every_check_has_a_page_with_its_limits_and_is_in_the_index(made: dict[s
         assert "## Example cases" in page
 
 
-def test_every_link_between_checks_leads_somewhere(made: dict[str, str]) -> None:
+def test_every_link_between_pages_leads_somewhere(made: dict[str, str]) -> None:
     import re
 
-    targets = {t for text in made.values() for t in re.findall(r"\]\(([^)]+\.md)\)", text)}
-    assert [t for t in targets if f"checks/{t}" not in made] == []
+    targets = {(p, t) for p, text in made.items() for t in re.findall(r"\]\(([^)]+\.md)\)", text)}
+    assert [(p, t) for p, t in targets if posixpath.normpath(f"{posixpath.dirname(p)}/{t}") not in made] == []
 
 
 def test_every_metric_and_setting_is_documented(made: dict[str, str]) -> None:
@@ -68,9 +69,11 @@ def test_drift_is_told_as_a_diff(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert docs.drift() == ""
     (tmp_path / "cli.md").write_text("old\n")
     (tmp_path / "checks" / "Z999-gone.md").write_text("old\n")
+    (tmp_path / "trainers" / "gone.md").write_text("old\n")
     found = docs.drift()
     assert "-old" in found
     assert "+# Commands" in found
-    assert "Z999-gone.md: its check no longer exists" in found
+    assert "Z999-gone.md: what it describes no longer exists" in found
+    assert "docs/trainers/gone.md" in found
     docs.write()
     assert docs.drift() == ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -17,6 +19,7 @@ from rlvitals.check import (
     Family,
     Finding,
     Fired,
+    Fold,
     Needs,
     NoData,
     Onset,
@@ -29,7 +32,7 @@ from rlvitals.check import (
     tally,
 )
 from rlvitals.engine import CLOSE_AFTER, Engine, Track, is_look, look_interval, next_look, run_engine
-from rlvitals.schema import UNKNOWN_TRAINER, Run, RunConfig
+from rlvitals.schema import UNKNOWN_TRAINER, Event, EventKind, Run, RunConfig, Segment
 from rlvitals.view import View
 
 LIMIT = Threshold("limit", 0.5, "reward", SourceKind.DEFINITION, "test")
@@ -85,6 +88,38 @@ def test_a_crashing_check_is_an_outcome_not_an_error() -> None:
     assert isinstance(run_engine(run_of([1.0] * 5), (broken,)).examine().outcomes["X001"], Crashed)
 
 
+def test_a_crashing_fold_is_an_outcome_of_its_check_alone() -> None:
+    broken = replace(make(), id="X002", fold=Fold(0, lambda state, chunk: 1 / 0))
+    outcomes = run_engine(run_of([1.0] * 5), (broken, make())).examine().outcomes
+    assert outcomes["X002"] == Crashed("ZeroDivisionError: division by zero")
+    assert isinstance(outcomes["X001"], Fired)
+
+
+def test_a_look_knows_no_event_or_segment_of_later_steps() -> None:
+    seen: list[tuple[int, int, int]] = []
+
+    def judge(view: View, limits: dict[str, Threshold]) -> Outcome:
+        seen.append((view.step, len(view.events), len(view.segments)))
+        return Clear("")
+
+    events = (Event(EventKind.RESUME, 8), Event(EventKind.CHECKPOINT, 12), Event(EventKind.CONFIG_CHANGE, None))
+    run = replace(run_of([0.0] * 10), events=events, segments=(Segment(8, 9, 2, 8),))
+    engine = run_engine(run, (replace(make(), judge=judge),))
+    assert seen == [(5, 1, 0), (10, 2, 1)]
+    engine.examine()
+    assert seen[-1] == (10, 3, 1)  # what lies on disk now counts now
+    assert run.until(7).segments == ()
+
+
+def test_held_out_scores_may_come_in_any_order() -> None:
+    engine = Engine((make(),), config=RunConfig(), trainer=UNKNOWN_TRAINER)
+    for step, score in ((10, 0.1), (30, 0.3), (20, 0.0), (20, 0.2)):
+        engine.add_eval("gsm8k", step, score, 0.01 * step, 100, "accuracy")
+    held = engine.evals["gsm8k"]
+    assert (held.step.tolist(), held.score.tolist()) == ([10, 20, 30], [0.1, 0.2, 0.3])
+    assert (held.step.dtype, held.stderr.tolist()) == (np.dtype(np.int64), [0.1, 0.2, 0.3])
+
+
 def test_convention_alone_is_capped_at_watch() -> None:
     outcome = run_engine(run_of([1.0] * 5), (make(Action.STOP, source=SourceKind.CONVENTION),)).examine()
     assert isinstance(outcome.outcomes["X001"], Fired)
@@ -99,6 +134,8 @@ def test_patience_needs_consecutive_looks() -> None:
         once = run_engine(run_of([0.0] * (rows - 1) + [1.0]), (check,)).examine().outcomes["X001"]
         assert isinstance(once, Clear)
         assert once.because.startswith("seen at one look only")
+    thrice = run_engine(run_of([0.0] * 4 + [1.0] * 6), (make(patience=3),)).examine().outcomes["X001"]
+    assert thrice == Clear("seen at 2 looks only: too high")
 
 
 def test_an_incident_opens_and_closes_after_two_quiet_looks() -> None:

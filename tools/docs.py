@@ -1,6 +1,7 @@
 """Generate the reference docs from the code: `python tools/docs.py` writes them, `--check` fails when they drifted.
 
-docs/checks/<ID>-<name>.md and their index, docs/metrics.md, docs/false-alarms.md, docs/cli.md.
+docs/checks/<ID>-<name>.md and docs/trainers/<trainer>.md with their indexes, docs/metrics.md, docs/false-alarms.md,
+docs/cli.md.
 """
 
 from __future__ import annotations
@@ -17,13 +18,18 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
+from how_well import false_alarms, finds, how_well, index_note  # noqa: E402
+
 from rlvitals.check import Check  # noqa: E402
 from rlvitals.checks import CHECKS  # noqa: E402
 from rlvitals.reference.checks import check_page, index_page  # noqa: E402
 from rlvitals.reference.fields import fields_table  # noqa: E402
 from rlvitals.reference.metrics import facts, false_alarms_page, joined_keys  # noqa: E402
 from rlvitals.reference.page import Bullets, Page, Paragraph, Section, Table, page, section, to_markdown  # noqa: E402
-from rlvitals.reference.words import logging_lines  # noqa: E402
+from rlvitals.reference.trainer import file_name as trainer_file  # noqa: E402
+from rlvitals.reference.trainer import index_page as trainers_page  # noqa: E402
+from rlvitals.reference.trainer import trainer_page  # noqa: E402
+from rlvitals.reference.words import logging_lines, trainers  # noqa: E402
 
 DOCS = ROOT / "docs"
 CASES = ROOT / "tests" / "cases"
@@ -46,10 +52,17 @@ def link(check: Check) -> str:
     return f"[{check.id} {check.name}]({file_name(check)})"
 
 
+def link_from_trainers(check: Check) -> str:
+    return f"[{check.id} {check.name}](../checks/{file_name(check)})"
+
+
 def documents() -> dict[str, str]:
     """Return every generated file: path below docs/ -> text."""
-    out = {f"checks/{file_name(c)}": to_markdown(check_page(c, link, (_cases(c),))) for c in CHECKS}
-    out["checks/README.md"] = to_markdown(index_page(link))
+    out = {f"checks/{file_name(c)}": to_markdown(check_page(c, link, (how_well(c), _cases(c)))) for c in CHECKS}
+    columns = {"finds": finds, "false alarms": false_alarms}
+    out["checks/README.md"] = to_markdown(index_page(link, index_note(), columns))
+    out |= {f"trainers/{trainer_file(a)}": to_markdown(trainer_page(a, link_from_trainers)) for a in trainers()}
+    out["trainers/README.md"] = to_markdown(trainers_page())
     out["metrics.md"] = to_markdown(metrics_page())
     out["false-alarms.md"] = to_markdown(false_alarms_page())
     out["cli.md"] = cli_text()
@@ -154,10 +167,10 @@ def _table(table: Table) -> str:
 
 
 def stale(expected: Mapping[str, str]) -> list[Path]:
-    """Return pages of checks that no longer exist."""
-    folder = DOCS / "checks"
-    pages = folder.glob("*.md") if folder.is_dir() else ()
-    return [p for p in pages if _CHECK_PAGE.fullmatch(p.name) and f"checks/{p.name}" not in expected]
+    """Return pages of checks and trainers that no longer exist."""
+    checks = [p for p in (DOCS / "checks").glob("*.md") if _CHECK_PAGE.fullmatch(p.name)]
+    pages = [*checks, *(DOCS / "trainers").glob("*.md")]
+    return [p for p in pages if f"{p.parent.name}/{p.name}" not in expected]
 
 
 def drift() -> str:
@@ -170,12 +183,12 @@ def drift() -> str:
         if now != text:
             names = (f"docs/{path}", f"docs/{path} (from the code)")
             out += difflib.unified_diff(now.splitlines(True), text.splitlines(True), *names)
-    out += [f"docs/checks/{p.name}: its check no longer exists\n" for p in stale(expected)]
+    out += [f"docs/{p.parent.name}/{p.name}: what it describes no longer exists\n" for p in stale(expected)]
     return "".join(out)
 
 
 def write() -> None:
-    """Write every generated file and remove pages of checks that no longer exist."""
+    """Write every generated file and remove pages of what no longer exists."""
     expected = documents()
     for path, text in expected.items():
         file = DOCS / path

@@ -89,6 +89,7 @@ def guided(minutes: float, only: list[str] | None, keep: Path) -> int:
     with atheris.instrument_imports(include=["rlvitals.ingest", "rlvitals.checks", "rlvitals.engine"]):
         import rlvitals.ingest.loading  # noqa: F401
         from rlvitals.ingest.readers import (  # noqa: F401
+            blocks,
             console,
             csv,
             events,
@@ -98,9 +99,12 @@ def guided(minutes: float, only: list[str] | None, keep: Path) -> int:
             notebook,
             parquet,
             protobuf,
+            recordlog,
             sqlite,
+            swanlab,
             tensorboard,
             tfrecord,
+            unwrap,
             wandb_export,
             wandb_offline,
         )  # fmt: skip

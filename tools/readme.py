@@ -1,7 +1,8 @@
 """Keep README.md true: `python tools/readme.py` writes its generated blocks, `--check` fails when they drifted.
 
-Block `demo` is what `rlvitals demo` prints. Block `scoreboard` is made from the committed results of
-benchmarks/real_runs.py and benchmarks/peers.py, which are not run again. `--picture` also makes docs/images/report.png
+Block `demo` is what `rlvitals demo` prints, block `trainers` the table of rlvitals/reference/sheets.py. Block
+`scoreboard` is made from the committed results of benchmarks/real_runs.py and benchmarks/peers.py, which are not run
+again. `--picture` also makes docs/images/report.png
 from the demo's report, with Chromium.
 """
 
@@ -22,6 +23,10 @@ sys.path.insert(0, str(ROOT / "src"))
 
 from rlvitals import diagnose, load  # noqa: E402
 from rlvitals.cli.demo import example  # noqa: E402
+from rlvitals.reference.page import Table, page, section, to_markdown  # noqa: E402
+from rlvitals.reference.sheets import SHEETS  # noqa: E402
+from rlvitals.reference.trainer import file_name  # noqa: E402
+from rlvitals.reference.words import trainers  # noqa: E402
 from rlvitals.report import html, terminal  # noqa: E402
 
 README = ROOT / "README.md"
@@ -113,6 +118,17 @@ def scoreboard() -> str:
     return "\n".join(lines)
 
 
+def trainer_table() -> str:
+    """Return the table of trainers: releases, sinks, and whether a real run, a sample or both were read."""
+    rows = []
+    for adapter in trainers():
+        sheet = SHEETS[adapter.info.name]
+        name = f"[{adapter.info.name}](docs/trainers/{file_name(adapter)})"
+        rows.append((name, sheet.releases, ", ".join(sink for sink, _ in sheet.reads), sheet.tested.short))
+    table = Table(("trainer", "releases", "reads", "tested on"), tuple(rows))
+    return to_markdown(page("", "", section("x", table))).rpartition("\n\n")[2].strip()
+
+
 def take_picture() -> None:
     """Write docs/images/report.png. Raises FileNotFoundError without Chromium."""
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -134,7 +150,9 @@ def main() -> int:
     parser.add_argument("--picture", action="store_true", help="also make docs/images/report.png")
     asked = parser.parse_args()
     old = README.read_text(encoding="utf-8")
-    new = block("scoreboard", block("demo", old, demo()), scoreboard())
+    new = old
+    for name, body in (("demo", demo()), ("scoreboard", scoreboard()), ("trainers", trainer_table())):
+        new = block(name, new, body)
     if asked.check:
         diff = "\n".join(
             difflib.unified_diff(old.splitlines(), new.splitlines(), "README.md", "as the code says", "", "", 1, "")

@@ -16,6 +16,7 @@ from rlvitals.check import (
     Fired,
     NoData,
     NotApplicable,
+    Rollback,
     Verdict,
 )
 from rlvitals.checks import CHECKS
@@ -41,7 +42,9 @@ _VERDICT_ORDER = (Verdict.HEALTHY, Verdict.WATCH, Verdict.ACT, Verdict.STOP)
 
 
 def diagnose(run: Run, checks: tuple[Check, ...] = CHECKS) -> Diagnosis:
-    """Examine a whole run and return one ordered diagnosis."""
+    """Examine a whole run and return one ordered diagnosis. Raises TypeError for a path: rlvitals.load reads it."""
+    if not isinstance(run, Run):
+        raise TypeError(f"diagnose takes a Run, found a {type(run).__name__}: rlvitals.diagnose(rlvitals.load(path))")
     examination = run_engine(run, checks).examine()
     return conclude(examination, checks, name=run.name, run=run)
 
@@ -60,7 +63,8 @@ def conclude(examination: Examination, checks: tuple[Check, ...], *, name: str, 
     verdict, reason = judge(causes, examination, position, coverage)
     plan, held_back = make_plan(causes, by_id, view, blind, verdict)
     rollback = choose_rollback(causes, by_id, view)
-    crash = next((e.detail for e in view.events if e.kind is EventKind.CRASH), "")
+    ended = (e for e in view.events if e.kind is EventKind.CRASH and (e.step is None or e.step >= view.step))
+    crash = next((e.detail for e in ended), "")  # a crash before the last row was survived by a restart
     return Diagnosis(
         name=name,
         trainer=view.trainer.name,
@@ -101,13 +105,14 @@ def explain(
             return False
         if _asks_for_a_move(found[b]) and not _asks_for_a_move(found[a]):
             return False
-        back = reach[b].get(a)
+        earlier = found[a].onset.before(found[b].onset)
+        back = None if earlier else reach[b].get(a)  # nothing leads to what certainly came before it
         mine, other = _upstream(by_id[a], found[a]), _upstream(by_id[b], found[b])
         return back is None or reach[a][b] < back or (reach[a][b] == back and mine < other)
 
     parents = {b: [a for a in found if explains(a, b)] for b in found}
     in_order = sorted(found, key=lambda i: _upstream(by_id[i], found[i]))
-    roots = [i for i in found if not parents[i]] or in_order[:1]
+    roots = _roots(parents, in_order)
     children: dict[str, list[str]] = {r: [] for r in roots}
     for b in in_order:
         if b not in roots:
@@ -115,15 +120,31 @@ def explain(
     return tuple(Cause(r, by_id[r].name, found[r], _consequences(children[r], found, by_id)) for r in roots)
 
 
+def _roots(parents: Mapping[str, list[str]], in_order: list[str]) -> list[str]:
+    """Return what nothing explains, and of a ring that explains itself its most upstream member."""
+    roots = [i for i in parents if not parents[i]]
+    for i in in_order:
+        above = _above(i, parents)
+        if not above & set(roots):
+            roots.append(next(a for a in in_order if a in above))
+    return roots
+
+
 def _owner(b: str, parents: Mapping[str, list[str]], roots: list[str], in_order: list[str]) -> str:
     """Return the root that a consequence belongs to: the most upstream one found by climbing its parents."""
+    above = _above(b, parents)
+    return next(r for r in in_order if r in above and r in roots)
+
+
+def _above(b: str, parents: Mapping[str, list[str]]) -> set[str]:
+    """Return a fault and everything that explains it, directly or through others."""
     todo, seen = [b], {b}
     while todo:
         for a in parents[todo.pop()]:
             if a not in seen:
                 seen.add(a)
                 todo.append(a)
-    return next((r for r in in_order if r in seen and r in roots), roots[0])
+    return seen
 
 
 def _consequences(
@@ -200,12 +221,16 @@ def judge(
     if position.usable_rows == 0:
         return Verdict.CANNOT_SAY, "no reward series was found"
     if position.usable_rows < MIN_ROWS:
-        return Verdict.CANNOT_SAY, f"{position.usable_rows} usable steps; at least {MIN_ROWS} are needed"
+        return Verdict.CANNOT_SAY, f"{_usable(position.usable_rows)}; at least {MIN_ROWS} are needed"
     if worst is Verdict.HEALTHY and {"signal", "update"} <= set(coverage.blind_families):
         return Verdict.CANNOT_SAY, "nothing about the learning signal or the update was logged"
     if worst is Verdict.HEALTHY and any(_serious(i) for i in examination.incidents):
         return Verdict.WATCH, ""
     return worst, ""
+
+
+def _usable(steps: int) -> str:
+    return f"{steps} usable step" + ("" if steps == 1 else "s")
 
 
 def _serious(incident: Incident) -> bool:
@@ -225,7 +250,7 @@ def headline(verdict: Verdict, reason: str, causes: Sequence[Cause], incidents: 
 
 
 def choose_rollback(causes: Sequence[Cause], by_id: Mapping[str, Check], view: View) -> RollbackTarget:
-    """Return the target of the first cause that has one; a cause that was there from the start is left to its damage.
+    """Return the target of the first cause that has one; what is only to be watched undoes no steps.
 
     A flaw in the setup (a wrong KL estimator) needs no older weights itself, but what it led to may.
     """
@@ -233,8 +258,10 @@ def choose_rollback(causes: Sequence[Cause], by_id: Mapping[str, Check], view: V
         damage = (c for c in cause.consequences if _asks_for_a_move(c.finding))
         items: tuple[Cause | Consequence, ...] = (cause, *damage)
         for item in items:
-            target = rollback_target(by_id[item.id].plan(item.finding.variant), item.finding.onset, view)
-            if target.kind is not NOTHING.kind:
+            what = "the root cause" if item is cause else f"the first damage ({item.name})"
+            target = rollback_target(by_id[item.id].plan(item.finding.variant), item.finding.onset, view, what)
+            undone = target.kind is Rollback.BEFORE_ONSET and not _asks_for_a_move(item.finding)
+            if target.kind is not Rollback.NONE and not undone:
                 return target
     return NOTHING
 

@@ -146,29 +146,36 @@ class Engine:
         at = self.store.index(names)
         chunk = Chunk(steps, {n: i for i, n in enumerate(names)}, values, self.config)
         for i, fold in self._folding:
-            if all(metric in chunk.names for metric in fold.needs):
-                self._folds[i] = fold.step(self._folds[i], chunk)
+            state = self._folds[i]
+            if isinstance(state, Crashed) or not all(metric in chunk.names for metric in fold.needs):
+                continue
+            try:
+                self._folds[i] = fold.step(state, chunk)
+            except Exception as error:  # one broken check must not hide the others
+                self._folds[i] = _crash(error)
         self.store.append(steps, at, values)
 
     def add_eval(self, name: str, step: int, score: float, stderr: float, items: int, metric: str) -> None:
-        """Take one held-out score; scores of a step already seen replace it."""
+        """Take one held-out score in any order of steps; a score of a step already seen replaces it."""
         held = self.evals.get(name)
         if held is None:
             self.evals[name] = Held(
                 np.array([step], dtype=np.int64), np.array([score]), np.array([stderr]), items, metric
             )
             return
-        keep = held.step < step
-        self.evals[name] = Held(
-            np.append(held.step[keep], step),
-            np.append(held.score[keep], score),
-            np.append(held.stderr[keep], stderr),
-            items or held.items,
-            metric,
-        )
+        at, after = (int(np.searchsorted(held.step, step, side=side)) for side in ("left", "right"))
+
+        def put(old: np.ndarray, new: float) -> np.ndarray:
+            return np.concatenate([old[:at], np.array([new], dtype=old.dtype), old[after:]])
+
+        scores = (put(held.step, step), put(held.score, score), put(held.stderr, stderr))
+        self.evals[name] = Held(*scores, items or held.items, metric)
 
     def look(self) -> None:
-        """Record a scheduled look. It sees held-out scores of earlier steps only, however they arrive."""
+        """Record a scheduled look; of held-out scores, segments and events it sees those that were there by then.
+
+        Held-out scores count from the next step on, so that it does not matter when in a step they arrive.
+        """
         self._looked_at = self.store.n
         step = self.store.last_step
         earlier = {}
@@ -181,6 +188,8 @@ class Engine:
                     else replace(held, step=held.step[keep], score=held.score[keep], stderr=held.stderr[keep])
                 )
         view = self._view(earlier)
+        view.segments = tuple(s for s in self.segments if s.resumed_at <= step)
+        view.events = tuple(e for e in self.events if e.step is None or e.step <= step)
         for check in self.checks:
             self._tracks[check.id] = self._tracks[check.id].after(self._judge(check, view), check, step)
 
@@ -194,7 +203,8 @@ class Engine:
             track = self._tracks[check.id]
             looks = track.fired + (self._looked_at != self.store.n)  # a look just recorded does not count twice
             if isinstance(outcome, Fired) and track.open is None and looks < check.patience:
-                outcome = Clear(f"seen at one look only: {outcome.finding.summary}")
+                seen = "one look" if looks == 1 else f"{looks} looks"
+                outcome = Clear(f"seen at {seen} only: {outcome.finding.summary}")
             outcomes[check.id] = outcome
             incidents.extend(track.past)
             if track.open is not None and not isinstance(outcome, Fired):
@@ -216,13 +226,19 @@ class Engine:
         if missing is not None:
             return missing
         view.state = self._folds.get(check.id)  # the view is this look's own: a copy per check would only cost time
+        if isinstance(view.state, Crashed):
+            return view.state
         try:
             outcome = check.judge(view, self.limits[check.id])
         except Exception as error:  # one broken check must not hide the others
-            return Crashed(f"{type(error).__name__}: {error}")
+            return _crash(error)
         if isinstance(outcome, Fired):
             return Fired(capped(outcome.finding))
         return outcome
+
+
+def _crash(error: Exception) -> Crashed:
+    return Crashed(f"{type(error).__name__}: {error}")
 
 
 def user_limits(check: Check, limits: Mapping[str, float]) -> dict[str, Threshold]:

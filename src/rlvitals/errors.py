@@ -16,9 +16,9 @@ class Problem:
     hint: str = ""  # nearest match or next command
 
     def __str__(self) -> str:
-        text = self.what + (f" in {self.where}" if self.where else "")
+        text = (f"{self.where}: " if self.where else "") + self.what
         if self.found:
-            text += f": found {self.found}"
+            text += f"; found {self.found}"
         if self.expected:
             text += f"; expected {self.expected}"
         return text + (f". {self.hint}" if self.hint else "")

@@ -34,31 +34,31 @@ def make_plan(
         return (_log_more(blind) if verdict is Verdict.CANNOT_SAY else ()), ()
     steps = [PlanStep(VERIFY_THE_VERIFIER)]
     held: list[HeldBack] = []
-    moved: dict[str, tuple[str, str]] = {}
+    moved: dict[str, dict[str, str]] = {}  # setting -> "raise" or "lower" -> the first cause that asks for it
+    said: set[str] = set()
     upstream = next((c for c in causes if by_id[c.id].family in UPSTREAM_OF_LEASH), None)
     for cause in causes:
         plan = by_id[cause.id].plan(cause.finding.variant)
-        for n, remedy in enumerate(plan.remedies):
+        verify = plan.verify  # shown with the cause's first step, whichever that is
+        for remedy in plan.remedies:
             reason = _refusal(remedy, cause, moved, upstream)
             if reason:
                 held.append(HeldBack(_worded(remedy, view), cause.id, reason))
                 continue
-            if remedy.knob and moved.get(remedy.knob, ("", ""))[0] == remedy.move:
+            moves = moved.setdefault(remedy.knob, {}) if remedy.knob and remedy.move in OPPOSITE else {}
+            if remedy.text in said or moves.setdefault(remedy.move, cause.name) != cause.name:
                 continue  # an upstream cause already asks for the same
-            if remedy.knob:
-                moved[remedy.knob] = (remedy.move, cause.name)
-            verify = plan.verify if n == 0 else ()
+            said.add(remedy.text)
             steps.append(PlanStep(_worded(remedy, view), cause.id, _knob(remedy, view), remedy.move, verify))
+            verify = ()
     return tuple(steps), tuple(held)
 
 
-def _refusal(remedy: Remedy, cause: Cause, moved: Mapping[str, tuple[str, str]], upstream: Cause | None) -> str:
+def _refusal(remedy: Remedy, cause: Cause, moved: Mapping[str, Mapping[str, str]], upstream: Cause | None) -> str:
     if remedy.knob in LEASH_KNOBS and upstream is not None:
         return f"the KL coefficient comes only after {upstream.name} is cleared"
-    move, owner = moved.get(remedy.knob, ("", ""))
-    if remedy.knob and OPPOSITE.get(remedy.move) == move:
-        return f"contradicts the step for {owner}, which comes first"
-    return ""
+    owner = moved.get(remedy.knob, {}).get(OPPOSITE.get(remedy.move, ""), "")
+    return f"contradicts the step for {owner}, which comes first" if owner else ""
 
 
 def _knob(remedy: Remedy, view: View) -> str:

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from rlvitals.check import Onset, Plan, Rollback
+from rlvitals.checks.held import errors
 from rlvitals.diagnosis import RollbackTarget
 from rlvitals.schema import Event, EventKind
 from rlvitals.view import Held, View
@@ -14,8 +15,11 @@ from rlvitals.view import Held, View
 NOTHING = RollbackTarget(Rollback.NONE, None, "", "no finding asks for it")
 
 
-def rollback_target(plan: Plan, onset: Onset, view: View) -> RollbackTarget:
-    """Return the target for one root cause, from its plan, its onset interval and what the run directory holds."""
+def rollback_target(plan: Plan, onset: Onset, view: View, what: str = "the root cause") -> RollbackTarget:
+    """Return the target for one fault, from its plan, its onset interval and what the run directory holds.
+
+    `what` names the fault in the reason.
+    """
     if plan.rollback is Rollback.NONE:
         return RollbackTarget(Rollback.NONE, None, "", "the fix needs no older weights")
     checkpoints = sorted(
@@ -24,8 +28,12 @@ def rollback_target(plan: Plan, onset: Onset, view: View) -> RollbackTarget:
     )
     if plan.rollback is Rollback.CURRENT:
         return _current(checkpoints)
-    limit, why = _last_sound_step(onset, view)
+    limit, why = onset.first - 1, f"{what} began at {onset}"  # the last step that is certainly before it
     before = [c for c in checkpoints if (c.step or 0) <= limit]
+    tied = _earliest_tied_step(limit, view) if not checkpoints else None
+    if tied is not None:
+        where = "no checkpoint is known; use the one nearest to the earliest held-out score that ties with the best"
+        return RollbackTarget(Rollback.BEFORE_ONSET, tied, "", f"{why}; {where}")
     if not before:
         where = (
             f"no complete checkpoint on disk before it (the oldest is step {checkpoints[0].step})"
@@ -50,9 +58,17 @@ def _current(checkpoints: list[Event]) -> RollbackTarget:
     return RollbackTarget(Rollback.CURRENT, newest.step, newest.path, reason)
 
 
-def _last_sound_step(onset: Onset, view: View) -> tuple[int, str]:
-    """Return the last step that is certainly before the onset interval, with the reason in words."""
-    return onset.first - 1, f"the root cause began at {onset}"
+def _earliest_tied_step(limit: int, view: View) -> int | None:
+    """Return the step of the earliest held-out score up to `limit` within one standard error of the best there."""
+    held = max(view.evals.values(), key=lambda h: h.step.size, default=None)
+    if held is None:
+        return None
+    error, before = errors(held), held.step <= limit
+    if np.count_nonzero(before) < 2 or not np.isfinite(error[before]).all():
+        return None
+    score = np.where(before, held.score, -np.inf)
+    best = int(np.argmax(score))
+    return int(held.step[np.flatnonzero(score >= score[best] - error[best])[0]])
 
 
 def _earliest_tied(checkpoints: list[Event], view: View) -> Event | None:
@@ -73,7 +89,7 @@ def _earliest_tied(checkpoints: list[Event], view: View) -> Event | None:
 
 
 def _score_at(held: Held, step: int) -> tuple[float, float]:
-    """Return (score, standard error of a difference) of the evaluation nearest to a checkpoint, NaN if none is near."""
+    """Return (score, its standard error) of the evaluation nearest to a checkpoint, NaN if none is near."""
     at = int(np.argmin(np.abs(held.step - step)))
     gap = float(np.median(np.diff(held.step))) if held.step.size > 1 else 0.0
     if abs(int(held.step[at]) - step) > gap / 2:

@@ -290,7 +290,7 @@ class Run:
         return tuple(name for name in self.columns if name.startswith(prefix))
 
     def until(self, step: int) -> Run:
-        """Return the run as it stood after `step`: rows, evals, checkpoints and events up to and including it."""
+        """Return the run as it stood after `step`: rows, evals, segments, checkpoints and events up to and with it."""
         n = int(np.searchsorted(self.step, step, side="right"))
         evals = {}
         for name, series in self.evals.items():
@@ -302,5 +302,6 @@ class Run:
             step=self.step[:n],
             columns={name: column[:n] for name, column in self.columns.items()},
             evals=evals,
+            segments=tuple(s for s in self.segments if s.resumed_at <= step),
             events=tuple(e for e in self.events if e.step is not None and e.step <= step),
         )

@@ -11,10 +11,11 @@ from pathlib import Path
 
 from rlvitals.errors import InputError, Problem
 from rlvitals.metrics import METRICS, is_canonical
-from rlvitals.runconfig import Rejected, coerce, kinds
+from rlvitals.runconfig import MAX_TEXT, Rejected, coerce, kinds
 from rlvitals.schema import RunConfig
 
 FILE_NAME = "rlvitals.toml"
+VERSIONS = "versions"  # the one table inside [config]
 USER = "user"  # the source shown for everything that the user set
 MAX_BYTES = 1_000_000  # of a settings file (convention)
 SECTIONS = ("map", "thresholds", "config", "price", "checks", "evals")
@@ -69,7 +70,11 @@ def load_settings(path: Path) -> Settings:
         InputError: with every problem of the file at once.
     """
     data = _read(path)
-    problems = [_unknown(f"[{name}]", name, SECTIONS, path, "a section") for name in data if name not in SECTIONS]
+    problems = [
+        _unknown(f"[{name}]", name, SECTIONS, path, f"one of [{'], ['.join(SECTIONS)}]")
+        for name in data
+        if name not in SECTIONS
+    ]
     tables = {name: _table(data, name, path, problems) for name in SECTIONS}
     settings = Settings(
         map=_map(tables["map"], path, problems),
@@ -174,7 +179,7 @@ def _thresholds(table: Mapping[str, object], path: Path, problems: list[Problem]
 def _config(table: Mapping[str, object], price: Mapping[str, object], path: Path, problems: list[Problem]) -> RunConfig:
     values: dict[str, object] = {}
     known = tuple(kinds())
-    wanted = [("[config]", name, name, value, known) for name, value in table.items()]
+    wanted = [("[config]", name, name, value, known) for name, value in table.items() if name != VERSIONS]
     wanted += [
         ("[price]", name, PRICE_FIELDS.get(name, name), value, tuple(PRICE_FIELDS)) for name, value in price.items()
     ]
@@ -191,7 +196,19 @@ def _config(table: Mapping[str, object], price: Mapping[str, object], path: Path
         elif value is not None:
             values[target] = value
     _check_range(values, path, problems)
-    return replace(RunConfig(sources=dict.fromkeys(values, USER)), **values)  # type: ignore[arg-type]
+    versions = _versions(table.get(VERSIONS, {}), path, problems)
+    return replace(RunConfig(versions=versions, sources=dict.fromkeys(values, USER)), **values)  # type: ignore[arg-type]
+
+
+def _versions(table: object, path: Path, problems: list[Problem]) -> dict[str, str]:
+    """Return the versions of environment, reward code and trainer that the user wrote down, by name."""
+    where = f"{path}: [config.versions]"
+    if not isinstance(table, dict):
+        problems.append(Problem("Not a table", where, repr(table)[:MAX_TEXT], 'names with a version: reward = "1.2"'))
+        return {}
+    wrong = [name for name, value in table.items() if isinstance(value, dict | list | bool)]
+    problems += [Problem("No version", f"{where} {name}", repr(table[name])[:MAX_TEXT], "a text") for name in wrong]
+    return {str(name): str(value)[:MAX_TEXT] for name, value in table.items() if name not in wrong}
 
 
 def _check_range(values: Mapping[str, object], path: Path, problems: list[Problem]) -> None:

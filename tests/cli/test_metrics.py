@@ -37,7 +37,7 @@ def test_the_vocabulary() -> None:
 
 def test_recognised_guessed_and_not_recognised(shown: str) -> None:
     assert shown.startswith("log.jsonl TRL; 80 rows, steps 1 to 80")
-    assert "zero_variance_frac · frac_reward_zero_std · fraction · 80 values" in shown
+    assert "zero_variance_frac · frac_reward_zero_std · fraction; misses tied groups" in shown
     assert "k3; current policy to reference" in shown
     assert "my_own_column" in shown.partition("Not recognised")[2]
 
@@ -102,5 +102,5 @@ def test_a_single_held_out_score_is_no_cadence() -> None:
 
 
 def test_the_line_for_a_metric_no_trainer_switches_on() -> None:
-    assert log_line("stop_frac/*", by_name("TRL")) == "log it yourself as `stop_frac/<name>`"
-    assert log_line("kl_ref", by_name("verl")).startswith("actor_rollout_ref.actor.use_kl_loss=True")
+    assert log_line(("stop_frac/*",), None) == "log it yourself as `stop_frac/<name>`"
+    assert log_line(("kl_ref",), by_name("verl")).startswith("actor_rollout_ref.actor.use_kl_loss=True")

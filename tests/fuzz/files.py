@@ -90,7 +90,7 @@ def _console() -> bytes:
     return (trl + "\n" + verl + "\nTraceback (most recent call last):\nRuntimeError: boom\n").encode()
 
 
-def _events() -> bytes:
+def tensorboard_records() -> bytes:
     text = bytes_field(1, b"args/text_summary") + bytes_field(8, b"\x08\x07" + bytes_field(8, b'{"beta": 0.04}'))
     hparam = bytes_field(1, bytes_field(1, b"beta") + bytes_field(2, b"\x11" + struct.pack("<d", 0.1)))
     plugin = bytes_field(1, b"hparams") + bytes_field(2, bytes_field(3, hparam))
@@ -161,8 +161,8 @@ def seeds() -> tuple[Seed, ...]:
         Seed("notebook", "run.ipynb", _notebook(), plain),
         Seed("console", "train.log", _console(), plain),
         Seed("parquet", "log.parquet", _parquet(), plain),
-        Seed("tensorboard", "events.out.tfevents.1.h.1.0", event_file(_events()), plain),
-        Seed("tensorboard-records", "events.out.tfevents.1.h.1.0", _events(), event_file),
+        Seed("tensorboard", "events.out.tfevents.1.h.1.0", event_file(tensorboard_records()), plain),
+        Seed("tensorboard-records", "events.out.tfevents.1.h.1.0", tensorboard_records(), event_file),
         Seed("wandb", "run-a.wandb", wandb_file(_wandb()), plain),
         Seed("wandb-records", "run-a.wandb", _wandb(), wandb_file),
         Seed("swanlab-records", "run-a.swanlab", _swanlab(), swanlab_file),

@@ -85,7 +85,7 @@ def test_lighteval_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("name", "text", "expected"), [
     ("a.csv", "epoch,loss\n1,2\n", "No step in the held-out file"),
     ("a.csv", "epoch,loss\n1,2\n", "No score in the held-out file"),
-    ("a.csv", "step,score\n1.5,0.2\n", "a.csv, line 2: found step='1.5', score='0.2'"),
+    ("a.csv", "step,score\n1.5,0.2\n", "a.csv, line 2: Not a step and a score; found step='1.5', score='0.2'"),
     ("a.csv", "step,score\n", "No scores in the held-out file"),
     ("a.json", "{", "Not valid JSON"),
     ("a.jsonl", '{"step": 1\n{"step": 2, "score": 1}\n', "a.jsonl, line 1"),

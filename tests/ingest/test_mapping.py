@@ -14,6 +14,7 @@ from rlvitals.ingest.generic import guess
 from rlvitals.ingest.mapping import RowMapper, map_table
 from rlvitals.ingest.rules import Kind, Resolver
 from rlvitals.ingest.table import TableBuilder
+from rlvitals.ingest.values import number
 from rlvitals.metrics import is_canonical
 from rlvitals.schema import Direction, RunConfig, Status
 
@@ -184,13 +185,39 @@ def test_a_live_row_gives_what_the_table_gives(adapter: object) -> None:
         whole = {n: float(c[i]) for n, c in mapped.columns.items() if not np.isnan(c[i])}
         assert dict(live.values) == {n: v for n, v in whole.items() if not (n.startswith("nonfinite/") and v == 0.0)}
         assert dict(live.evals) == {e.name: float(e.values[i]) for e in mapped.evals if not np.isnan(e.values[i])}
-        assert live.step == i + 1
 
 
 def test_derived_values_live() -> None:
     mapper = RowMapper(Resolver(generic.ADAPTER))
     assert mapper.map_row({"truncated_count": 5, "rollout_count": 20}).values == {"truncated_frac": 0.25}
     assert mapper.map_row({"truncated_count": 5, "rollout_count": 0}).values == {}
+
+
+def test_live_rows_take_one_key_per_metric_as_a_table_does() -> None:
+    mapper = RowMapper(Resolver(generic.ADAPTER))
+    assert mapper.map_row({"mean_reward": 0.1}).values == {"reward_mean": 0.1}
+    assert mapper.map_row({"reward": 0.5, "mean_reward": 0.1}).values == {"reward_mean": 0.5}
+    assert mapper.map_row({"mean_reward": 0.1}).values == {}  # not the series that "reward" began
+
+
+def test_a_step_or_epoch_that_is_no_number_is_no_error_live() -> None:
+    mapper = RowMapper(Resolver(generic.ADAPTER))
+    row = {"reward": 0.5, "step": float("nan"), "epoch": float("inf")}
+    assert mapper.map_row(row).values["reward_mean"] == 0.5
+
+
+@pytest.mark.parametrize(
+    "value", [np.float32(0.5), np.float16(0.5), np.array(0.5), np.array([0.5]), np.float64(0.5)], ids=repr
+)
+def test_array_scalars_are_numbers(value: object) -> None:
+    found = number(value)
+    assert (found, type(found)) == (0.5, float)
+
+
+def test_arrays_of_several_numbers_are_none() -> None:
+    assert number(np.array([0.5, 0.5])) is None
+    assert number(np.array(["0.5"])) is None
+    assert number(np.array([], dtype=float)) is None
 
 
 def test_placeholders_need_rows_and_give_way_to_the_config(tmp_path: Path) -> None:

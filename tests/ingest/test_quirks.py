@@ -331,6 +331,17 @@ def test_several_files_of_one_run_are_joined(tmp_path: Path) -> None:
     assert [(s.first_step, s.last_step, s.resumed_at) for s in run.segments] == [(8, 10, 8)]
 
 
+def test_scores_of_rows_that_the_next_file_replaces_go_with_them(tmp_path: Path) -> None:
+    def scored(step: int, reward: float, score: float) -> dict[str, object]:
+        return {"step": step, "reward": reward, "loss": 0.1, "eval_accuracy": score}
+
+    a = jsonl(tmp_path / "a.jsonl", [scored(s, 0.01 * s, 0.1) for s in range(1, 11)])
+    b = jsonl(tmp_path / "b.jsonl", [scored(s, 7.0 + s, 0.9) for s in range(8, 16, 2)])
+    (held,) = load(a, b).evals.values()
+    assert held.step.tolist() == [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14]
+    assert held.score.tolist() == [0.1] * 7 + [0.9] * 4
+
+
 def test_user_map_wins_and_is_shown_as_user(tmp_path: Path) -> None:
     rows = [{"step": s, "reward": 0.1 * s, "true_score": 0.2 * s, "kl": 0.1} for s in (1, 2)]
     run = load(jsonl(tmp_path / "log.jsonl", rows), map={"reward_mean": "true_score", "eval:gold": "reward"})

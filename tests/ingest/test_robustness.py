@@ -92,3 +92,12 @@ def test_sparse_keys_cannot_blow_up_memory() -> None:
     assert len(table.columns) * table.rows <= 2_000_000
     assert "step" in table.columns
     assert any("rare keys" in note.text for note in table.notes)
+
+
+def test_a_share_that_is_no_number_is_left_out_of_a_line_with_bars(tmp_path: Path) -> None:
+    path = tmp_path / "orchestrator.log"
+    share = ("37.5", "37.5" * 9, "12.5")
+    path.write_text(
+        "".join(f"Step {s} | Reward 0.{s} | Max Off-Policy 1 | Trainable 3/8 ({share[s - 1]}%)\n" for s in (1, 2, 3))
+    )
+    assert load(path).columns["reward_mean"].tolist() == [0.1, 0.2, 0.3]

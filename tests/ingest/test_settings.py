@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from rlvitals.checks import CHECKS
 from rlvitals.errors import InputError
 from rlvitals.settings import CheckOff, check_names, find_settings, load_settings
 
@@ -73,8 +74,10 @@ def test_all_problems_at_once_with_the_nearest_name(tmp_path: Path) -> None:
     text = [str(problem) for problem in caught.value.problems]
     assert len(text) == 12
     for part in (
-        "Nearest: thresholds", "Nearest: reward_mean", "[map] entropy: found 3", "[thresholds] S010.limit: found nan",
-        "[thresholds] limit: found limit; expected ID.name", "Nearest: temperature", "[config] top_p: found 1.5",
+        "Nearest: thresholds", "Nearest: reward_mean", "[map] entropy: Wrong kind of value; found 3",
+        "[thresholds] S010.limit: Wrong kind of value; found nan",
+        "[thresholds] limit: Not a threshold's name; found limit; expected ID.name", "Nearest: temperature",
+        "[config] top_p: Value out of range or of a wrong kind; found 1.5",
         "reward_min 2, reward_max 1", "Nearest: gpus", "No reason to switch off S010", "found 'S020'", "nowhere.csv",
     ):  # fmt: skip
         assert any(part in line for line in text), part
@@ -114,3 +117,32 @@ def test_looked_up_beside_the_run_and_upwards(tmp_path: Path) -> None:
     (run / "rlvitals.toml").unlink()
     mine = write(elsewhere, "")
     assert find_settings(log, cwd=elsewhere) == mine
+
+
+def test_versions_of_environment_and_reward(tmp_path: Path) -> None:
+    settings = load_settings(write(tmp_path, '[config.versions]\nenvironment = "1.2"\nreward = 3\n'))
+    assert settings.config.versions == {"environment": "1.2", "reward": "3"}
+
+
+def test_versions_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        load_settings(write(tmp_path, '[config]\nversions = "1.2"\n'))
+    assert "[config.versions]" in str(caught.value)
+    with pytest.raises(InputError, match=r"\[config\.versions\] reward"):
+        load_settings(write(tmp_path, "[config.versions]\nreward = [1]\n"))
+
+
+def test_the_example_of_the_page_loads(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "settings.md").read_text()
+    text = page.split("```toml\n")[1].split("```")[0]
+    (tmp_path / "evals").mkdir()
+    (tmp_path / "evals" / "math500.csv").write_text("step,score\n10,0.3\n")
+    path = tmp_path / "rlvitals.toml"
+    path.write_text(text)
+    settings = load_settings(path)
+    assert settings.map["reward_mean"] == "my/total_reward"
+    assert settings.thresholds == {"L001.watch_share": 0.05, "S001.tied_share": 0.6}
+    assert (settings.config.max_version_lag, settings.config.price_per_gpu_hour) == (4, 2.5)
+    assert [off.id for off in settings.off] == ["U002"]
+    known = {f"{c.id}.{t.name}" for c in CHECKS for t in c.thresholds}
+    assert set(settings.thresholds) <= known

@@ -123,6 +123,65 @@ def test_nan_is_seen_at_its_step() -> None:
     assert any(i.check == "D001" for found in opened for i in found)
 
 
+def test_incidents_are_returned_however_often_a_diagnosis_is_asked_for() -> None:
+    asked, quiet = Monitor(RunConfig()), Monitor(RunConfig())
+    returned: dict[Monitor, list[str]] = {asked: [], quiet: []}
+    for step in range(1, 52):
+        bad = float("nan") if step > 40 else 0.01
+        for monitor, found in returned.items():
+            found += [i.check for i in monitor.log(step, {"reward_mean": 0.5, "grad_norm": bad, "loss": bad})]
+        asked.diagnosis()
+    assert returned[asked] == returned[quiet] == ["R001", "D001"]
+
+
+def test_a_score_of_a_step_survives_a_second_row_of_that_step() -> None:
+    monitor = Monitor(RunConfig())
+    monitor.log(9, {"reward_mean": 0.4})
+    monitor.log(10, {"reward_mean": 0.5})
+    monitor.add_eval("gsm8k", 9, 0.2)
+    monitor.add_eval("gsm8k", 10, 0.3)
+    monitor.diagnosis()
+    monitor.log(10, {"entropy": 0.3})
+    assert monitor._engine.evals["gsm8k"].step.tolist() == [9, 10]
+    monitor.log(9, {"reward_mean": 0.4})  # a rewind: what was measured from here on belongs to other weights
+    assert "gsm8k" not in monitor._engine.evals
+
+
+def test_scores_that_are_not_finite_are_not_evaluated() -> None:
+    monitor = Monitor(RunConfig())
+    monitor.add_eval("gsm8k", 1, float("nan"))
+    monitor.add_eval("gsm8k", 2, np.float32(0.5))  # type: ignore[arg-type]
+    monitor.log(5, {"reward_mean": 0.5})
+    monitor.log(3, {"reward_mean": 0.5})  # a rewind reads the scores back
+    assert monitor._engine.evals["gsm8k"].score.tolist() == [0.5]
+    with pytest.raises(InputError, match=r"Monitor.add_eval: not a step; found 'x'"):
+        monitor.add_eval("gsm8k", "x", 0.5)  # type: ignore[arg-type]
+
+
+def test_nested_metrics_name_the_trainer_as_flat_ones_do() -> None:
+    row = {
+        "actor": {"entropy": 0.3, "grad_norm": 1.0},
+        "critic": {"score": {"mean": 0.3}},
+        "response_length": {"mean": 9},
+    }
+    monitor = Monitor(RunConfig())
+    monitor.log(1, row)
+    assert monitor.diagnosis().trainer == "verl"
+
+
+def test_odd_rows_are_no_errors() -> None:
+    ring: dict[str, object] = {"reward": 0.5}
+    ring["ring"] = ring
+    odd = {1: 0.5, None: 0.5, "step": float("nan"), "reward_part/\ud800": 0.1, "grad_norm": np.float32(0.1)}
+    monitor = Monitor(RunConfig())
+    for step, row in enumerate((ring, {"reward": 0.5, **odd}, {"reward": 10**400}, {"reward": "n/a"}, {})):
+        monitor.log(step, row)  # type: ignore[arg-type]
+    monitor.log(1, {"reward": 0.5})
+    assert (monitor.diagnosis().position.rows, monitor.diagnosis().position.last_step) == (2, 1)
+    with pytest.raises(InputError, match="not a step"):
+        monitor.log(2**63, {"reward": 0.5})
+
+
 def test_importing_the_monitor_pulls_numpy_and_orjson_alone() -> None:
     code = (
         "import sys; import rlvitals.live.monitor; "

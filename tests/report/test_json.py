@@ -117,3 +117,10 @@ def test_a_value_that_is_not_finite_is_null() -> None:
 
 def test_a_name_that_is_not_utf8_is_kept_readable() -> None:
     assert '"name": "run-\\\\udcff"' in json.render(sick("run-\udcff"))
+
+
+def test_every_outcome_has_the_name_of_its_check() -> None:
+    run = Run("r", np.arange(1, 31), {"reward_mean": np.linspace(0.1, 0.6, 30)})
+    outcomes = json.to_dict(diagnose(run))["outcomes"]
+    assert {o["outcome"] for o in outcomes.values()} >= {"no_data", "not_applicable"}
+    assert [i for i, o in outcomes.items() if not o["name"]] == []

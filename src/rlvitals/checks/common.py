@@ -6,7 +6,7 @@ Nothing here decides: the functions return values with the steps they rest on, a
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,7 +16,15 @@ from rlvitals.schema import Float64
 from rlvitals.view import View
 
 RECENT = 50  # logged values that stand for "now" (convention: the 20-50 rows a person reads as the present)
+FIRST = 10  # first logged values that stand for the start where a fault may be over soon (convention)
 START = 20  # first logged values that stand for the start (docs/evidence.md, detection statistics)
+TWO_LEVEL_ROWS = 10  # rows that must obey the law of a reward with two values (convention)
+TWO_LEVEL_SHARE = 0.9  # of those rows (convention: evaluation rows and rounding may break it)
+TWO_LEVEL_SLACK = 0.05  # of H: rounding, the n / (n - 1) of the sample variance, means over several steps
+TWO_LEVEL_MOVED = 0.15  # of H: a mean that hardly moves would let any reward obey
+TWO_LEVEL_EXACT = 0.01  # of H: rounding in the log
+TWO_LEVEL_MEANS = 5  # different means that must obey so exactly (convention)
+TWO_LEVEL_GRID = 20  # a value within a twentieth of a multiple of 0.05 is taken for it
 POINTS = 72  # points a whole-run comparison works on: 24 block means in each third
 
 
@@ -147,6 +155,9 @@ def _reward_scale(view: View) -> Scale:
     low_c, high_c = view.config.reward_min, view.config.reward_max
     if low_c is not None and high_c is not None and high_c > low_c:
         return Scale(low_c, high_c, True, "config")
+    top = two_level_top(view) if low_c is None and high_c is None else None
+    if top is not None:
+        return Scale(0.0, top, False, "single rewards of two values, as mean and spread show")
     mean_low, _, mean_high, _ = view.extremes("reward_mean")
     low, high = mean_low, mean_high
     single = view.has("reward_max", 5) and view.has("reward_min", 5)
@@ -159,6 +170,34 @@ def _reward_scale(view: View) -> Scale:
     low = low if low_c is None else low_c
     high = high if high_c is None else high_c
     return Scale(low, high, False, "single rollouts of this run" if single else "step means of this run")
+
+
+def two_level_top(view: View) -> float | None:
+    """Return H where mean and spread show that single rewards are 0 or H, None where they do not.
+
+    Such a reward has variance m (H - m) at mean m, so m + variance / m is H at every mean: rewards with other levels
+    break that law as soon as their mean moves. Only a spread over the whole batch obeys it.
+    """
+    if view.extremes("reward_mean")[0] < 0 or view.has("reward_min", 5) or not view.has("reward_std", TWO_LEVEL_ROWS):
+        return None
+    means, spreads = view.trace("reward_mean"), view.trace("reward_std")
+    _, i, j = np.intersect1d(means.step, spreads.step, assume_unique=True, return_indices=True)
+    mean, spread = means.value[i], spreads.value[j]
+    inside = (mean > 0) & (spread > 0)
+    if np.count_nonzero(inside) < TWO_LEVEL_ROWS:
+        return None
+    mean, tops = mean[inside], mean[inside] + spread[inside] ** 2 / mean[inside]
+    top = stats.median(tops)
+    exact = float((np.abs(tops / top - 1) <= TWO_LEVEL_SLACK).mean()) >= TWO_LEVEL_SHARE
+    moved = float(np.ptp(mean)) >= TWO_LEVEL_MOVED * top
+    if not moved:  # then to the last digit, over different means: no other rewards do that
+        close = np.abs(tops / top - 1) <= TWO_LEVEL_EXACT
+        moved = bool(close.mean() >= TWO_LEVEL_SHARE) and np.unique(mean).size >= TWO_LEVEL_MEANS
+    above = view.extremes("reward_mean")[2] > top * (1 + TWO_LEVEL_SLACK)
+    if above or not (exact and moved):
+        return None
+    near = round(top * TWO_LEVEL_GRID) / TWO_LEVEL_GRID  # the sample variance of a small batch is a little too wide
+    return near if near and abs(near / top - 1) <= 1 / TWO_LEVEL_GRID else top
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +299,24 @@ def rose(view: View, metric: str, *, z: float) -> bool:
     error2 = stats.variance(early) / early.size + stats.variance(late) / late.size
     least = z * math.sqrt(error2) * (1 - 1e-9)  # less rounding
     return stats.mean(late) - stats.mean(early) >= least and shift(view, metric, z=z).low > 0
+
+
+def from_start(view: View, metric: str, *, z: float) -> Shift:
+    """Return the change from the first FIRST values to the last third: it sees what is over within the first third.
+
+    Unbounded under 30 values: so few leave no stretch before the change.
+    """
+    moved, head = shift(view, metric, z=z), view.head(metric, FIRST)
+    if view.count(metric) < 3 * FIRST:
+        return replace(moved, low=-math.inf, high=math.inf, z=math.nan)
+    early, late = stats.moments(head), stats.moments(thirds(view, metric)[1])
+    found = stats.change_of(early, late, z=z)
+    error = math.sqrt(early.error2 + late.error2)
+    score = found.difference / error if error > 0 else math.copysign(math.inf, found.difference)
+    score = score if found.difference else math.nan
+    return Shift(
+        found.early, found.late, found.difference, found.low, found.high, score, moved.rows, moved.steps, found.low
+    )
 
 
 def relative_z(moved: Shift) -> float:

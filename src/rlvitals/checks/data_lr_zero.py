@@ -29,9 +29,12 @@ from rlvitals.check import (
     Verify,
     tally,
 )
+from rlvitals.checks.common import shift
 from rlvitals.schema import Float64
 from rlvitals.view import Chunk, View
 
+DIGITS = 1e8  # a log that rounds to eight decimals or fewer holds multiples of 1 / DIGITS
+STILL_ROWS = 30  # rows over which a reward that does not move says something (convention)
 MIN_STREAK = 10  # rows: the last step of a decay and the first of a warm-up are zero in healthy runs
 
 
@@ -70,7 +73,27 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
         evidence = replace(evidence, text=evidence.text + "; it is configured as 0")
         summary = "the learning rate is configured as 0: nothing is trained"
         return Fired(Finding(summary, Action.FIX, Confidence.HIGH, onset, (evidence,)))
+    if configured is None and _unrounded(view) and _stands_still(view):
+        evidence = replace(evidence, text=evidence.text + "; this log rounds nothing, and neither reward nor KL moves")
+        summary = "the learning rate has been exactly 0 since the first step: nothing is trained"
+        return Fired(Finding(summary, Action.FIX, Confidence.MEDIUM, onset, (evidence,)))
     return _never(view, configured)
+
+
+def _unrounded(view: View) -> bool:
+    """True where other series carry more digits than any rounded log: then a printed 0 is a 0."""
+    for metric in ("grad_norm", "loss", "entropy"):
+        values = view.recent(metric)[1] * DIGITS
+        if values.size >= MIN_STREAK:
+            return bool((np.abs(values - np.round(values)) > 1e-3).mean() >= 0.5)
+    return False
+
+
+def _stands_still(view: View) -> bool:
+    """True where nothing shows a policy that changes: a KL of exactly 0 or none, and a reward that has not moved."""
+    moved = shift(view, "reward_mean", z=2.0)
+    still = moved.rows >= STILL_ROWS and moved.low <= 0 <= moved.high
+    return still and view.has("grad_norm") and not view.count("kl_ref")  # a constant zero counts as none
 
 
 def _never(view: View, configured: float | None) -> Outcome:

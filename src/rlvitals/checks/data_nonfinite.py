@@ -31,6 +31,7 @@ from rlvitals.check import (
 from rlvitals.schema import NONFINITE_PREFIX
 from rlvitals.view import Chunk, View
 
+WEIGHTS = ("loss", "grad_norm", "entropy", "policy_loss")  # what passes through the weights, or into them
 CORE = ("loss", "grad_norm", "entropy", "policy_loss", "reward_mean", "length_mean")
 """A non-finite value here is damage; elsewhere it can be 0/0 in the metric itself (all samples masked on one rank)."""
 
@@ -84,10 +85,8 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     elif state.streak == 0:
         action, what = Action.WATCH, f"{metric} was not finite at step {since} and is finite again"
     else:
-        action, what = (
-            Action.STOP,
-            f"{metric} is not finite since step {since}: the weights are damaged from there on",
-        )
+        harm = "the weights are damaged from there on" if metric in WEIGHTS else "what it measures is broken"
+        action, what = Action.STOP, f"{metric} is not finite since step {since}: {harm}"
     return Fired(
         Finding(what, action, Confidence.HIGH, Onset(since, since), (evidence,), "" if core else "metric only")
     )

@@ -32,6 +32,8 @@ from rlvitals.schema import Float64
 from rlvitals.view import View
 
 SIDE = 10  # rows on each side of a candidate step
+EXACT = 0.15  # of H: rounding, the sample variance, means over several steps (convention)
+EXACT_SHARE = 0.9  # of the rows on either side (convention)
 AGREE = 0.25  # largest difference of the two scale factors, as share of the larger, to call it one rescaling
 
 
@@ -45,7 +47,8 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     if reward.size < 2 * SIDE:
         return NoData(("reward_mean", scale), f"needs {2 * SIDE} rows with both")
     limit = limits["scale_factor"]
-    at, factor, other, before, after = _largest(reward, spread)
+    two = _two_levels(reward, spread) if scale == "reward_std" else None
+    at, factor, other, before, after = two or _largest(reward, spread)
     larger = max(factor, 1 / factor) if factor > 0 else math.nan
     if not math.isfinite(larger):
         return Clear("reward and spread never change scale together at one step")
@@ -58,8 +61,8 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     evidence = (
         Evidence(
             metric="reward_mean",
-            text=f"reward_mean steps from {before:.4g} to {after:.4g} between steps {int(steps[at - 1])} and {since}, "
-            f"a factor of {factor:.3g}; limit {limit}",
+            text=f"{'the full mark' if two else 'reward_mean'} steps from {before:.4g} to {after:.4g} between steps "
+            f"{int(steps[at - 1])} and {since}, a factor of {factor:.3g}; limit {limit}",
             observed=larger,
             unit="x",
             steps=(int(steps[at - 1]), int(steps[-1])),
@@ -69,7 +72,8 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
         ),
         Evidence(
             metric=scale,
-            text=f"{scale} is multiplied by {other:.3g} at the same step",
+            text=f"{scale} is multiplied by {other:.3g} at the same step"
+            + (": rewards of two values, as mean and spread show" if two else ""),
             observed=max(other, 1 / other),
             unit="x",
             steps=(since, int(steps[-1])),
@@ -103,6 +107,27 @@ def _largest(reward: Float64, spread: Float64) -> tuple[int, float, float, float
         if not math.isfinite(best[1]) or abs(math.log(factor)) > abs(math.log(best[1])):
             best = (int(at), factor, high / low, before, after)
     return best
+
+
+def _two_levels(reward: Float64, spread: Float64) -> tuple[int, float, float, float, float] | None:
+    """Return the same for rewards of 0 and H alone, where H itself jumps and is exact on either side; None elsewhere.
+
+    Such a reward has variance m (H - m) at mean m, so each row shows H without any noise of sampling.
+    """
+    inside = np.flatnonzero((reward > 0) & (spread > 0))
+    if inside.size < 2 * SIDE:
+        return None
+    top = reward[inside] + spread[inside] ** 2 / reward[inside]
+    jumps = np.abs(np.diff(np.log(top)))
+    at = int(np.argmax(jumps)) + 1
+    left, right = top[:at], top[at:]
+    if min(left.size, right.size) < SIDE:
+        return None
+    before, after = stats.median(left), stats.median(right)
+    exact = [float((np.abs(side / stats.median(side) - 1) <= EXACT).mean()) for side in (left, right)]
+    if min(exact) < EXACT_SHARE or not abs(math.log(after / before)) > EXACT:
+        return None
+    return int(inside[at]), after / before, after / before, before, after
 
 
 def _rolling(pick: np.ufunc, y: Float64) -> Float64:

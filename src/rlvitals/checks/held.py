@@ -13,11 +13,15 @@ import numpy as np
 
 from rlvitals import stats
 from rlvitals.checks.common import Scale, reward_scale
+from rlvitals.checks.reward_divergence import split
 from rlvitals.schema import Float64
 from rlvitals.view import Held, View
 
 MIN_EVALS = 3
 FEW = 4.0  # widening of an error estimated from K differences: (1 + 4 / K), as Student's t asks for
+ONE_LARGE = 6  # scores from which the largest difference is left out of their noise
+LEFT_OUT = 3.0  # further widening, (4 + 3) / K, for that (docs/measurements.md: Unseen TRL runs)
+LEAST_ENDS = 5  # logged values at either end, at least
 MAX_PART = 48  # logged values at either end of a stretch that its gain is taken from
 MAX_STARTS = 8  # stretches compared per held-out set, spread evenly over where they may begin
 
@@ -33,11 +37,22 @@ def errors(held: Held) -> Float64:
         p = (held.score * held.items + 1) / (held.items + 2)  # never 0 at a score of 0 or 1
         known = np.where(np.isfinite(known) | ~fraction, known, np.sqrt(p * (1 - p) / held.items))
     if held.score.size >= 5:
-        steps = np.diff(held.score)
-        spread = max(float(np.std(steps)), 1.4826 * stats.median(np.abs(steps))) / math.sqrt(2)
-        spread *= 1 + FEW / held.score.size
-        known = np.where(np.isfinite(known), known, spread)
+        known = np.where(np.isfinite(known), known, _spread(held.score))
     return np.asarray(known)
+
+
+def _spread(score: Float64) -> float:
+    """Return the noise of scores from their successive differences, from 6 scores on without the largest if less.
+
+    The largest difference may be the very fall, or the first rise, that the noise is wanted for.
+    """
+    steps, size = np.diff(score), score.size
+    typical = 1.4826 * stats.median(np.abs(steps))
+    spread = max(float(np.std(steps)), typical) * (1 + FEW / size)
+    if size >= ONE_LARGE:
+        rest = np.delete(steps, np.argmax(np.abs(steps)))
+        spread = min(spread, max(float(np.std(rest)), typical) * (1 + (FEW + LEFT_OUT) / size))
+    return spread / math.sqrt(2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +82,11 @@ def drop(held: Held) -> Drop | None:
         error = math.sqrt(float((se[at : at + 2] ** 2).sum()) / 4 + float((se[end:] ** 2).sum()) / late**2)
         z = (before - after) / error if error > 0 else math.nan
         low = y < before - error  # lasting from here on, so that the fall began between the best pair and this one
-        first = stats.first_lasting(held.step[at + 2 :].astype(float), low[at + 2 :])
-        began = at + 2 + first if first is not None else end
-        candidate = Drop(before, after, int(held.step[at + 1]), int(held.step[min(began, end)]), z)
+        inside = bool(low[at + 1])  # the pair's own second score is down already: a fall right after the first one
+        top = at if inside else at + 1
+        first = stats.first_lasting(held.step[top + 1 :].astype(float), low[top + 1 :])
+        began = top + 1 + first if first is not None else end
+        candidate = Drop(before, after, int(held.step[top]), int(held.step[min(began, end)]), z)
         if found is None or (math.isfinite(z) and not (math.isfinite(found.z) and found.z >= z)):
             found = candidate
     return found
@@ -93,15 +110,25 @@ class Transfer:
         return self.train_low > least and self.held_high < ratio * self.train_low
 
 
-def transfers(view: View, held: Held, *, z: float) -> tuple[Transfer, ...]:
+def trained_on(view: View, name: str) -> str:
+    """Return what a held-out series has to follow: the total, or for a part that is not the task its own training part.
+
+    A format that is at its maximum on both sides can't follow a total that rises with correctness.
+    """
+    twin = f"reward_part/{name}"
+    own = view.has(twin, 2 * LEAST_ENDS) and twin not in split(view).truth
+    return twin if own else "reward_mean"
+
+
+def transfers(view: View, held: Held, *, z: float, metric: str = "reward_mean") -> tuple[Transfer, ...]:
     """Return the gains over every stretch of at least 3 evaluations that ends with the last one.
 
     A reward whose range is only known from step means is compared with no held-out gain at all (see `train_share`).
     """
-    return view.cached(("transfers", id(held), z), lambda: _transfers(view, held, z))
+    return view.cached(("transfers", id(held), z, metric), lambda: _transfers(view, held, z, metric))
 
 
-def _transfers(view: View, held: Held, z: float) -> tuple[Transfer, ...]:
+def _transfers(view: View, held: Held, z: float, metric: str) -> tuple[Transfer, ...]:
     scale, se = reward_scale(view), errors(held)
     unit = 1.0 if held.metric == "accuracy" else scale.span
     out = []
@@ -110,7 +137,7 @@ def _transfers(view: View, held: Held, z: float) -> tuple[Transfer, ...]:
         t, y, e = held.step[i:].astype(float), held.score[i:], se[i:]
         if not np.isfinite(e).all() or t[0] == t[-1] or unit <= 0 or scale.span <= 0:
             continue
-        train = train_gain(view, float(t[0]), float(t[-1]), z)
+        train = train_gain(view, float(t[0]), float(t[-1]), z, metric)
         if train is None:
             continue
         centred = t - t.mean()
@@ -139,16 +166,16 @@ def train_share(scale: Scale) -> float:
     return 1.0 if scale.known or scale.source.startswith("single") else 0.2
 
 
-def train_gain(view: View, first: float, last: float, z: float) -> stats.Change | None:
-    """Return the change of the training reward between two steps (end sixths), None for fewer than 10 points."""
-    ends = view.cached(("train ends", first, last), lambda: _ends(view, first, last))
+def train_gain(view: View, first: float, last: float, z: float, metric: str = "reward_mean") -> stats.Change | None:
+    """Return the change of a training metric between two steps (end sixths), None for fewer than 10 points."""
+    ends = view.cached(("train ends", first, last, metric), lambda: _ends(view, first, last, metric))
     return None if ends is None else stats.change_of(*ends, z=z)
 
 
-def _ends(view: View, first: float, last: float) -> tuple[stats.Moments, stats.Moments] | None:
-    trace = view.trace("reward_mean")
+def _ends(view: View, first: float, last: float, metric: str) -> tuple[stats.Moments, stats.Moments] | None:
+    trace = view.trace(metric)
     inside = trace.value[(trace.step >= first) & (trace.step <= last)]
-    part = max(inside.size // 6, 5)
+    part = max(inside.size // 6, LEAST_ENDS)
     if inside.size < 2 * part:
         return None
     early, late = inside[:part], inside[-part:]

@@ -26,15 +26,16 @@ from rlvitals.check import (
     Verify,
 )
 from rlvitals.checks.common import fmt, relative_z, reward_scale, shift
-from rlvitals.checks.held import Transfer, drop, train_gain, transfers
+from rlvitals.checks.held import Transfer, drop, train_gain, trained_on, transfers
 from rlvitals.view import Held, View
 
 
 def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     least, looked, worst = limits["train_gain"].value, [], None
     for name, held in sorted(view.evals.items()):
-        strict = transfers(view, held, z=limits["z_act"].value)
-        loose = transfers(view, held, z=limits["z_watch"].value)
+        metric = trained_on(view, name)
+        strict = transfers(view, held, z=limits["z_act"].value, metric=metric)
+        loose = transfers(view, held, z=limits["z_watch"].value, metric=metric)
         if not loose:
             continue
         looked.append(name)
@@ -52,7 +53,7 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     if not looked:
         return NoData(("held-out",), "too few held-out scores with a known error to compare with the training reward")
     name = looked[0]
-    longest = transfers(view, view.evals[name], z=limits["z_watch"].value)[0]
+    longest = transfers(view, view.evals[name], z=limits["z_watch"].value, metric=trained_on(view, name))[0]
     return Clear(
         f"over steps {longest.first} to {longest.last} training gained {longest.train:+.2f} and held-out {name} "
         f"{longest.held:+.2f} of their ranges (held-out at most {longest.held_high:+.2f}; limit "
@@ -62,13 +63,16 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
 
 def _falling(name: str, view: View, held: Held, limits: Mapping[str, Threshold]) -> Fired | None:
     """Fire when held-out dropped clearly from its best while the training reward rose and did not fall with it."""
-    fall, limit = drop(held), limits["z_act"]
-    if fall is None or not fall.z > limit.value or not relative_z(shift(view, "reward_mean", z=2.6)) > 2.6:
+    fall, limit = drop(held), limits["z_drop"]
+    if fall is None or not fall.z > limit.value:
         return None
     scale, last = reward_scale(view), int(held.step[-1])
-    since = train_gain(view, float(fall.best_step), float(last), limit.value)
+    metric = trained_on(view, name)
+    since = train_gain(view, float(fall.best_step), float(last), limit.value, metric)
     if since is None or scale.span <= 0:
         return None
+    if not (since.low > 0 or relative_z(shift(view, metric, z=limit.value)) > limit.value):
+        return None  # neither over the steps of the fall nor over the whole run
     lost = (fall.best - fall.last) / (1.0 if held.metric == "accuracy" else scale.span)
     moved = since.difference / scale.span
     if moved < -limits["ratio_watch"].value * lost:
@@ -95,7 +99,7 @@ def _falling(name: str, view: View, held: Held, limits: Mapping[str, Threshold])
                     fall.best,
                 ),
                 Evidence(
-                    "reward_mean",
+                    metric,
                     f"over the same steps the training reward went from {fmt(since.early)} to {fmt(since.late)} "
                     f"({moved:+.2f} of its range {fmt(scale.low)} to {fmt(scale.high)}, from {scale.source})",
                     moved,
@@ -170,6 +174,7 @@ CHECK = Check(
             "ratio_watch", 0.25, "of the training gain", SourceKind.MEASURED, "docs/measurements.md: transfer ratio"
         ),
         Threshold("z_act", 2.6, "standard errors", SourceKind.MEASURED, "docs/measurements.md: held-out drop"),
+        Threshold("z_drop", 3.5, "standard errors", SourceKind.MEASURED, "docs/measurements.md: held-out drop"),
         Threshold("z_watch", 1.96, "standard errors", SourceKind.MEASURED, "docs/measurements.md: transfer ratio"),
     ),
     judge=judge,
@@ -187,7 +192,7 @@ CHECK = Check(
             rollback=Rollback.BEFORE_ONSET,
         )
     },
-    leads_to=("H002", "H003", "R009", "K001"),
+    leads_to=("H002", "H003", "R001", "R009", "S001", "S005", "K001", "E001", "E002", "L001", "L002", "L003", "L004"),
     patience=2,
     look_alikes=(
         LookAlike("a small held-out set that wobbles", "its standard error widens the bound"),

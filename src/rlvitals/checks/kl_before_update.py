@@ -113,8 +113,7 @@ def _answer(value: float, step: int, when: str, view: View, limits: Mapping[str,
     if limit is broken or full:
         what = f"{text}: the two forward passes differ"
         return Fired(Finding(what, Action.FIX, Confidence.HIGH, onset, (evidence,)))
-    what = f"{text}: training starts away from its reference (an adapter trained before, or two "
-    "forward passes that differ)"
+    what = f"{text}: training starts away from its reference (an adapter trained before, or unequal forward passes)"
     confidence = Confidence.LOW if limit is numerics else Confidence.MEDIUM
     return Fired(Finding(what, Action.WATCH, confidence, onset, (evidence,), "another start"))
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+import numpy as np
+
 from rlvitals import stats
 from rlvitals.check import (
     Action,
@@ -17,7 +19,9 @@ from rlvitals.check import (
     Fired,
     LookAlike,
     Needs,
+    NoData,
     NotApplicable,
+    Onset,
     Outcome,
     Plan,
     Remedy,
@@ -35,12 +39,17 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     if view.config.kl_coef == 0:
         return NotApplicable("the KL coefficient is 0: no KL term holds the policy")
     level, limit = course.level(view, "kl_ref"), limits["level"]
+    seen, needed = level.rows * course.row_spacing(view, "kl_ref"), limits["steps"]
+    if seen < needed.value:
+        return NoData(
+            ("kl_ref",), f"KL to the reference was logged over {seen:.0f} steps; {needed.value:.0f} are needed"
+        )
     if not abs(level.now) < limit.value:
         return Clear(
             f"KL to the reference is {fmt(level.now)} nats over steps {level.first}-{level.last}; limit {limit}"
         )
     _, _, high, _ = view.extremes("kl_ref")
-    if course.level(view, "kl_ref").rows >= 2 * limits["rows"].value and _still_moving(view):
+    if seen >= 2 * needed.value and _still_moving(view):
         return Clear(f"KL to the reference is small ({fmt(level.now)} nats) but still grows; highest {fmt(high)}")
     moved, scale = shift(view, "reward_mean", z=2.0), reward_scale(view)
     if not math.isfinite(moved.late) or not scale.span > 0:
@@ -77,10 +86,18 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
         "<",
         moved.early,
     )
-    onset = onset_of(view, "kl_ref", -limit.value, limit.value, center="median")
+    onset = _since(view, limit.value)
     coefficient = "" if view.config.kl_coef is None else f" (coefficient {fmt(view.config.kl_coef)})"
     text = f"KL to the reference is pinned at {fmt(level.now)} nats{coefficient} while the reward does not move"
     return Fired(Finding(text, Action.WATCH, Confidence.MEDIUM, onset, (held, flat)))
+
+
+def _since(view: View, limit: float) -> Onset:
+    """Return from when on KL was that small: from the first step where it mostly was, whatever single spikes did."""
+    trace = view.trace("kl_ref", center="median")
+    if stats.median(np.abs(trace.value)) < limit:
+        return Onset(view.first_step, int(trace.last[0]))
+    return onset_of(view, "kl_ref", -limit, limit, center="median")
 
 
 def _still_moving(view: View) -> bool:
@@ -97,11 +114,11 @@ CHECK = Check(
     why="KL near zero with a flat reward means that the constraint, an over-large KL coefficient or a learning rate "
     "near zero, prevents any movement; or that no learning signal arrives, which comes first. KL of 0.0005 in the "
     "first tens of steps is usual and no finding.",
-    needs=Needs(all_of=("kl_ref", "reward_mean"), rows=60),
+    needs=Needs(all_of=("kl_ref", "reward_mean"), rows=20),
     thresholds=(
         Threshold("level", 0.01, "nats", SourceKind.MEASURED, "docs/measurements.md: KL pinned"),
         Threshold("gain_share", 0.1, "of the reward's range", SourceKind.MEASURED, "docs/measurements.md: KL pinned"),
-        Threshold("rows", 60, "logged rows", SourceKind.CONVENTION, "usual in the first tens of steps (trl#3452)"),
+        Threshold("steps", 60, "steps", SourceKind.CONVENTION, "usual in the first tens of steps (trl#3452)"),
     ),
     judge=judge,
     patience=2,
@@ -118,7 +135,7 @@ CHECK = Check(
     },
     leads_to=("R010",),
     look_alikes=(
-        LookAlike("KL of 0.0005 in the first tens of steps", "fewer than 60 logged rows, or it still grows"),
+        LookAlike("KL of 0.0005 in the first tens of steps", "fewer than 60 steps, or it still grows"),
         LookAlike("KL 0 with a coefficient of 0", "no reference is measured"),
         LookAlike("Small KL while the reward rises", "the gain is not below a tenth of the range"),
     ),

@@ -122,7 +122,7 @@ def _counts(found: course.Growth, limits: Mapping[str, Threshold]) -> bool:
 def _finding(view: View, first: Evidence, variant: str, limits: Mapping[str, Threshold]) -> Finding:
     level, limit = course.level(view, "kl_ref"), limits["far"].value
     if variant == "far":
-        onset = course.entered(view, "kl_ref", max(_beginning(view), course.TINY), limit)
+        onset = _left(view, limit)
     else:
         onset = Onset(*first.steps) if variant == "jump" else course.onset(view, "kl_ref")
     text = f"{WORDS[variant]} since {onset}, now {fmt(level.now)} nats"
@@ -148,7 +148,15 @@ def _finding(view: View, first: Evidence, variant: str, limits: Mapping[str, Thr
 
 
 def _beginning(view: View) -> float:
-    return stats.median(view.head("kl_ref", 3))
+    """Return the lowest of the first three values: after one update a policy can be gone, before it it can't."""
+    return float(view.head("kl_ref", 3).min())
+
+
+def _left(view: View, limit: float) -> Onset:
+    """Return when the policy left its reference: after the row in which it still was nearest to it, at the earliest."""
+    entered, trace = course.entered(view, "kl_ref", max(_beginning(view), course.TINY), limit), view.trace("kl_ref")
+    after = int(trace.first[min(int(np.argmin(trace.value[:3])) + 1, trace.size - 1)])
+    return Onset(max(entered.first, after), max(entered.last, after))
 
 
 def _far(view: View, limits: Mapping[str, Threshold]) -> Evidence | None:
@@ -271,7 +279,7 @@ CHECK = Check(
             rollback=Rollback.BEFORE_ONSET,
         ),
     },
-    leads_to=("H002", "R002", "R014", "U002", "E002", "E003"),
+    leads_to=("H002", "R002", "R010", "R013", "R014", "S001", "U002", "E001", "E002", "E003"),
     look_alikes=(
         LookAlike("A high level of KL", "it has settled, or grows like the square root of the step"),
         LookAlike("KL above 1 because training started from another checkpoint", "it was as high in the first rows"),

@@ -26,33 +26,46 @@ from rlvitals.check import (
     Threshold,
     Verify,
 )
-from rlvitals.checks.common import Level, fmt, now, onset_of, reward_scale
+from rlvitals.checks import companions
+from rlvitals.checks.common import Level, fmt, now, onset_of, reward_scale, shift
+from rlvitals.checks.course import row_spacing
 from rlvitals.view import View
 
 HEAD = 5  # first values for the start: the fall can be over within ten steps
 RECENT = 10
+WRITTEN = 4.0  # tokens at the start: an answer was written (convention)
+STOP_COUNTED = ("TRL", "unsloth", "ms-swift", "verl")  # trainers whose lengths count the stop token
+NO_LONGER_CUT = 0.05  # share of completions still cut (convention)
 SHRUNK = 0.8  # times the start: where an onset interval opens (convention: beyond the noise of most lengths)
 
 
 def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
-    first, level = float(view.head("length_mean", HEAD).mean()), now(view, "length_mean", RECENT)
+    first, level = _begin(view, "length_mean"), now(view, "length_mean", RECENT)
     recent = stats.median(view.recent("length_mean")[1][-RECENT:])  # outlasts single long answers
     ratio = recent / first if first > 0 else math.nan
-    watch, act = limits["watch_ratio"], limits["act_ratio"]
+    watch = limits["watch_ratio"]
     if not ratio <= watch.value:
-        return Clear(
+        return _averse(view, limits, first, level) or Clear(
             f"completions average {recent:.0f} tokens against {first:.0f} at the start: {ratio:.2f} times; limit "
             f"{watch.value:g} times"
         )
     metric, top, place, reward = _earned(view)
+    empty = recent <= limits["empty"].value and first >= WRITTEN and view.trainer.name in STOP_COUNTED
+    if empty and place >= limits["empty_reward"].value:
+        return _empty(view, limits, first, level, metric, reward)
     if place >= limits["good_reward"].value:
         return Clear(
             f"completions shrank to {ratio:.2f} times their start while {metric} is {fmt(reward.mean)} of {fmt(top)}: "
             f"short "
             "answers that score"
         )
-    cut_head = view.head("truncated_frac", HEAD)
-    was_cut = float(cut_head.mean()) if cut_head.size else math.nan
+    return _collapsed(view, limits, first, level, recent)
+
+
+def _collapsed(view: View, limits: Mapping[str, Threshold], first: float, level: Level, recent: float) -> Fired:
+    metric, top, _, reward = _earned(view)
+    ratio, watch, act = recent / first, limits["watch_ratio"], limits["act_ratio"]
+    was_cut = _begin(view, "truncated_frac")
     averse = was_cut >= 0.1 and now(view, "truncated_frac", RECENT).mean < 0.02
     hard = ratio <= act.value
     limit = act if hard else watch
@@ -96,6 +109,89 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     )
 
 
+def _begin(view: View, metric: str) -> float:
+    """Return the mean of about the first HEAD steps, of two logged values at least; NaN without any."""
+    return stats.mean(view.head(metric, max(2, round(HEAD / max(row_spacing(view, metric), 1.0)))))
+
+
+def _averse(view: View, limits: Mapping[str, Threshold], first: float, level: Level) -> Fired | None:
+    """Fire where many completions were cut at first, none is now, they are shorter, and that has not paid at all."""
+    was_cut, cut = _begin(view, "truncated_frac"), now(view, "truncated_frac", RECENT)
+    limit, ratio = limits["cut_at_first"], level.mean / first if first > 0 else math.nan
+    steps = view.count("reward_mean") * row_spacing(view, "reward_mean")
+    if not (was_cut >= limit.value and cut.mean < NO_LONGER_CUT and ratio <= limits["averse_ratio"].value):
+        return None
+    metric, top, place, reward = _earned(view)
+    if steps < limits["averse_steps"].value or place >= limits["good_reward"].value or shift(view, metric).best_low > 0:
+        return None
+    fell = companions.heldout_fell(view)
+    hard = bool(fell) or place < limits["empty_reward"].value
+    return Fired(
+        Finding(
+            f"Completions shrank from {first:.0f} to {level.mean:.0f} tokens, the share cut at the budget from "
+            f"{was_cut:.0%} to {cut.mean:.0%}, and the reward has not risen: the budget is too small for the task",
+            Action.ADJUST if hard else Action.WATCH,
+            Confidence.HIGH if fell else Confidence.MEDIUM,
+            Onset(view.first_step, onset_of(view, "length_mean", -math.inf, SHRUNK * first).last),
+            (
+                Evidence(
+                    "truncated_frac",
+                    f"truncated_frac was {was_cut:.0%} over about the first {HEAD} steps and is {cut.mean:.1%} over "
+                    f"the last {cut.n} logged ones, with completions {ratio:.2f} times as long (limit {limit})",
+                    was_cut,
+                    "of completions",
+                    cut.steps,
+                    limit,
+                    ">=",
+                    was_cut,
+                ),
+                Evidence(metric, f"{metric} is {fmt(reward.mean)} of {fmt(top)}", reward.mean, "reward", reward.steps),
+                *fell,
+            ),
+            "aversion",
+        )
+    )
+
+
+def _empty(
+    view: View, limits: Mapping[str, Threshold], first: float, level: Level, metric: str, reward: Level
+) -> Fired:
+    """Fire for completions that are the stop token alone, and yet are paid."""
+    limit = limits["empty"]
+    return Fired(
+        Finding(
+            f"Completions are empty ({level.mean:.2f} tokens, the stop token alone) and earn {fmt(reward.mean)}: the "
+            "reward pays for no answer",
+            Action.STOP,
+            Confidence.HIGH,
+            onset_of(view, "length_mean", -math.inf, limits["watch_ratio"].value * first),
+            (
+                Evidence(
+                    "length_mean",
+                    f"length_mean is {level.mean:.2f} tokens over the last {level.n} logged steps, from {first:.0f} in "
+                    f"the first {HEAD}; {view.trainer.name} counts the stop token (limit {limit})",
+                    level.mean,
+                    "tokens",
+                    level.steps,
+                    limit,
+                    "<=",
+                    first,
+                ),
+                Evidence(
+                    metric,
+                    f"{metric} is {fmt(reward.mean)} over the same steps",
+                    reward.mean,
+                    "reward",
+                    reward.steps,
+                    limits["empty_reward"],
+                    ">=",
+                ),
+            ),
+            "empty",
+        )
+    )
+
+
 def _earned(view: View) -> tuple[str, float, float, Level]:
     """Return (metric, its maximum, where the recent level lies between floor and maximum, that level)."""
     metric = "success_frac" if view.has("success_frac", 10) else "reward_mean"
@@ -124,6 +220,15 @@ CHECK = Check(
     thresholds=(
         Threshold("watch_ratio", 0.25, "times the start", SourceKind.CONVENTION, "a fall to a quarter is worth a look"),
         Threshold("act_ratio", 0.1, "times the start", SourceKind.MEASURED, "docs/measurements.md: length collapse"),
+        Threshold("cut_at_first", 0.25, "of completions", SourceKind.MEASURED, "docs/measurements.md: Unseen TRL runs"),
+        Threshold(
+            "averse_ratio", 0.67, "times the start", SourceKind.MEASURED, "docs/measurements.md: Unseen TRL runs"
+        ),
+        Threshold("averse_steps", 60, "steps", SourceKind.CONVENTION, "a reward that is learned has begun to rise"),
+        Threshold("empty", 1.05, "tokens", SourceKind.DEFINITION, "the stop token alone is one token"),
+        Threshold(
+            "empty_reward", 0.1, "of the reward's range", SourceKind.CONVENTION, "above the floor: emptiness is paid"
+        ),
         Threshold(
             "good_reward", 0.5, "of the reward's maximum", SourceKind.MEASURED, "docs/measurements.md: length collapse"
         ),
@@ -139,9 +244,22 @@ CHECK = Check(
             ),
             verify=(Verify("length stops falling", "length_mean", "not falling", None, 30),),
             rollback=Rollback.BEFORE_ONSET,
-        )
+        ),
+        "empty": Plan(
+            remedies=(
+                Remedy("Stop: the policy has stopped answering", "", ""),
+                Remedy(
+                    "Score an empty answer by hand: it must earn nothing; test equality, not containment",
+                    "verifier",
+                    "set",
+                ),
+                Remedy("Resume from a checkpoint before completions emptied, with the verifier repaired", "", ""),
+            ),
+            verify=(Verify("completions have text again", "length_mean", ">", 2.0, 30),),
+            rollback=Rollback.BEFORE_ONSET,
+        ),
     },
-    leads_to=("E001", "R010", "R014", "S001", "H001", "H002"),
+    leads_to=("E001", "R001", "R009", "R010", "R014", "S001", "K001", "H001", "H002"),
     patience=2,
     look_alikes=(
         LookAlike("a base model sheds text and scores better", "the reward is above half of its maximum"),

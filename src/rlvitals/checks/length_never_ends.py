@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
+from rlvitals import stats
 from rlvitals.check import (
     Action,
     Check,
@@ -18,14 +20,16 @@ from rlvitals.check import (
     Outcome,
     Plan,
     Remedy,
+    Rollback,
     SourceKind,
     Threshold,
     Verify,
 )
-from rlvitals.checks.common import cut, now, onset_of, shift
+from rlvitals.checks.common import Level, cut, fmt, now, onset_of, shift
 from rlvitals.view import View
 
 ROWS = 20
+START_ROWS = 5  # first logged values (convention)
 STRICT_Z = 2.6  # normal quantile of a two-sided 0.01
 
 
@@ -49,6 +53,9 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     length = now(view, "length_mean", ROWS)
     budget = f" of a budget of {got.budget:.0f} tokens" if got is not None and got.budget else ""
     size = f"; completions average {length.mean:.0f} tokens{budget}" if length.n else ""
+    began = stats.mean(view.head("truncated_frac", START_ROWS))
+    if learning and began < limits["ended_at_first"].value:
+        return _paid(view, limits, began, level, size)
     return Fired(
         Finding(
             "No completion ends by itself: every one is cut at the token budget"
@@ -71,6 +78,42 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     )
 
 
+def _paid(view: View, limits: Mapping[str, Threshold], began: float, level: Level, size: str) -> Fired:
+    """Fire where completions used to end, none does any more, and the reward rose."""
+    moved, limit = shift(view, "reward_mean", z=STRICT_Z), limits["ended_at_first"]
+    return Fired(
+        Finding(
+            f"Completions stopped ending ({began:.0%} were cut at the start, {level.mean:.0%} are now) while the "
+            f"reward rose to {fmt(now(view, 'reward_mean', ROWS).mean)}: it pays for answers that never end",
+            Action.FIX,
+            Confidence.HIGH,
+            onset_of(view, "truncated_frac", limit.value, math.inf),
+            (
+                Evidence(
+                    "truncated_frac",
+                    f"truncated_frac went from {began:.2f} in the first {START_ROWS} logged steps to {level.mean:.3g} "
+                    f"over the last {level.n}{size} (limit {limit})",
+                    level.mean,
+                    "fraction",
+                    level.steps,
+                    limit,
+                    ">=",
+                    began,
+                ),
+                Evidence(
+                    "reward_mean",
+                    f"reward_mean went from {fmt(moved.early)} in the first third to {fmt(moved.late)} in the last",
+                    moved.late,
+                    "reward",
+                    moved.steps,
+                    before=moved.early,
+                ),
+            ),
+            "paid",
+        )
+    )
+
+
 CHECK = Check(
     id="L004",
     name="nothing-finishes",
@@ -87,6 +130,7 @@ CHECK = Check(
             SourceKind.DEFINITION,
             "a completion is an answer that ends",
         ),
+        Threshold("ended_at_first", 0.5, "of completions cut", SourceKind.DEFINITION, "most of them used to end"),
     ),
     judge=judge,
     plans={
@@ -97,12 +141,43 @@ CHECK = Check(
                 Remedy("Raise the token budget", "token_budget", "raise"),
             ),
             verify=(Verify("most completions end by themselves", "truncated_frac", "<", 0.2, 20),),
-        )
+        ),
+        "paid": Plan(
+            remedies=(
+                Remedy("Read three completions: what is paid for although no answer ends?", "", "check"),
+                Remedy(
+                    "Let cut and timed-out completions earn nothing, or leave them out of the loss", "verifier", "set"
+                ),
+                Remedy("Resume from a checkpoint before completions stopped ending", "", ""),
+            ),
+            verify=(Verify("most completions end by themselves", "truncated_frac", "<", 0.2, 20),),
+            rollback=Rollback.BEFORE_ONSET,
+        ),
     },
-    leads_to=("L001", "L002", "T001", "R001", "R004", "R010", "R013", "S001", "S005", "U007", "U008", "U009", "K002"),
+    leads_to=(
+        "L001",
+        "L002",
+        "T001",
+        "R001",
+        "R004",
+        "R010",
+        "R013",
+        "S001",
+        "S005",
+        "U007",
+        "U008",
+        "U009",
+        "K002",
+        "R009",
+        "E001",
+        "K001",
+    ),
     look_alikes=(
         LookAlike("a second end-of-sequence token", "lengths stay below the budget: L005"),
-        LookAlike("generation that stops on text, not on a token", "the reward rises all the same: watch"),
+        LookAlike(
+            "generation that stops on text, not on a token",
+            "the reward rises all the same, and cut from the first step: watch",
+        ),
     ),
     sources=("docs/false-alarms.md: 23", "trl#5697"),
 )

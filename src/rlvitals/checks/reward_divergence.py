@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -30,8 +31,30 @@ from rlvitals.check import (
     Threshold,
     Verify,
 )
-from rlvitals.checks.common import Shift, fall_onset, fmt, gain, now, relative_z, rose, shift, thirds, words_in
+from rlvitals.checks import reward_mix
+from rlvitals.checks.common import (
+    FIRST,
+    Shift,
+    fall_onset,
+    fmt,
+    from_start,
+    gain,
+    now,
+    relative_z,
+    rose,
+    shift,
+    thirds,
+    words_in,
+)
+from rlvitals.checks.course import row_spacing
 from rlvitals.view import View
+
+
+class Compare(Protocol):
+    """`shift` or `from_start`: how a series moved."""
+
+    def __call__(self, view: View, metric: str, *, z: float) -> Shift: ...
+
 
 TRUTH = (
     "correct", "accura", "acc", "answer", "solv", "success", "pass", "exact_match", "unit_test", "win", "env", "task",
@@ -45,6 +68,8 @@ CHEAP = (
 """Words in the names of components that can be had without solving the task."""
 FORMAT = ("format", "xml", "tag", "json", "think", "strict", "soft", "approx", "exactly", "pars")
 """Words of components that a healthy run learns first, before correctness can follow: they get a longer grace."""
+AGAINST = ("incorrect", "inaccura", "wrong", "error", "fail", "miss", "un", "not_")
+"""Words that turn a name around: such a component rightly counts negative."""
 STRICT_Z = 2.6  # normal quantile of a two-sided 0.01
 Z = 3.3  # normal quantile of a two-sided 0.001
 SHORT_ROWS = 3  # a short log counts only when everything in it moves the same way at every step
@@ -72,16 +97,24 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     parts = split(view)
     if not parts.truth and not parts.other:
         return NotApplicable("no logged component is recognisable as the task itself; map one to success_frac")
+    opposed = _opposed(view, parts, limits)
+    if opposed is not None:
+        return opposed
     rows = view.count("reward_mean")
     if rows < limits["rows"].value:
         return _short(view, parts, limits)
     judged = [n for n in parts.truth if view.count(n) >= limits["rows"].value and not _always_one(view, n)]
     for name in judged:
-        if not _fell(view, name, limits) or view.count(name) < limits["rows_falling"].value:
+        if view.count(name) * row_spacing(view, name) < limits["rows_falling"].value:
             continue
-        if rose(view, "reward_mean", z=Z) or _risers(view, parts):
-            moved, total = shift(view, name, z=Z), shift(view, "reward_mean", z=Z)
-            return _found(view, limits, name, moved, total, _risers(view, parts), "falling")
+        for compare in (shift, from_start):  # thirds of the run; the first rows where it was over within a third
+            if not _fell(view, name, limits, compare):
+                continue
+            risers = [n for n in (*parts.cheap, *parts.other) if _gained(view, n, compare)]
+            # a part that rose from its first rows may have done so long before: then only the total tells
+            if _gained(view, "reward_mean", compare) or (risers and compare is shift):
+                moved, total = compare(view, name, z=Z), compare(view, "reward_mean", z=Z)
+                return _found(view, limits, name, moved, total, risers, "falling", compare)
     if not rose(view, "reward_mean", z=Z):
         return Clear(
             f"reward_mean moved by {gain(view, 'reward_mean'):+.3g}, within its noise, so no component carries a gain"
@@ -108,11 +141,52 @@ def _risers(view: View, parts: Parts) -> list[str]:
     return [n for n in (*parts.cheap, *parts.other) if rose(view, n, z=Z)]
 
 
-def _fell(view: View, name: str, limits: Mapping[str, Threshold]) -> bool:
+def _opposed(view: View, parts: Parts, limits: Mapping[str, Threshold]) -> Fired | None:
+    """Fire where the total is an exact sum in which the task itself counts negative: a flipped sign or weight."""
+    found = reward_mix.weights(view)
+    limit = limits["task_weight"]
+    named = [n for n in parts.truth if n in found and not words_in(n, AGAINST)]
+    name = min(named, key=lambda n: found[n], default="")
+    if not name or not found[name] < limit.value:
+        return None
+    lowest, _, highest, _ = view.extremes(name)
+    label = name.partition("/")[2]
+    since = view.first_seen(name)
+    return Fired(
+        Finding(
+            f"The reward pays against {label}: its weight in the total is {found[name]:.2g}",
+            Action.STOP,
+            Confidence.HIGH,
+            Onset(since, since),
+            (
+                Evidence(
+                    name,
+                    f"over the logged steps reward_mean is a sum of its components in which {label} ({fmt(lowest)} to "
+                    f"{fmt(highest)}) has weight {found[name]:.2g} (limit {limit})",
+                    found[name],
+                    "reward per point",
+                    (since, view.step),
+                    limit,
+                    "<",
+                ),
+            ),
+            "opposed",
+        )
+    )
+
+
+def _gained(view: View, name: str, compare: Compare) -> bool:
+    return rose(view, name, z=Z) if compare is shift else compare(view, name, z=Z).low > 0
+
+
+def _fell(view: View, name: str, limits: Mapping[str, Threshold], compare: Compare) -> bool:
     """True when a component lost a good part of its early level, beyond its noise; the size is the cheaper question."""
-    early, moved = stats.mean(thirds(view, name)[0]), gain(view, name)
-    lost = moved < -limits["fall"].value * (early - min(view.extremes(name)[0], 0.0))
-    return lost and relative_z(shift(view, name, z=Z)) < -Z
+    first = thirds(view, name)[0] if compare is shift else view.head(name, FIRST)
+    early = stats.mean(first)
+    lost = stats.mean(thirds(view, name)[1]) - early < -limits["fall"].value * (
+        early - min(view.extremes(name)[0], 0.0)
+    )
+    return lost and relative_z(compare(view, name, z=Z)) < -Z
 
 
 def _always_one(view: View, name: str) -> bool:
@@ -168,12 +242,14 @@ def _found(
     total: Shift,
     risers: list[str],
     variant: str,
+    compare: Compare = shift,
 ) -> Outcome:
+    words = "first to last third" if compare is shift else f"first {FIRST} rows to last third"
     limit = limits["fall"] if variant == "falling" else limits["truth_share"]
     evidence = [
         Evidence(
             name,
-            f"{name} went from {fmt(moved.early)} to {fmt(moved.late)} (first to last third of steps {moved.steps[0]} "
+            f"{name} went from {fmt(moved.early)} to {fmt(moved.late)} ({words} of steps {moved.steps[0]} "
             f"to "
             f"{moved.steps[1]}; at most {moved.high:+.3g} at z {STRICT_Z}) while reward_mean went from "
             f"{fmt(total.early)} to "
@@ -187,7 +263,7 @@ def _found(
         )
     ]
     for riser in risers[:3]:
-        up = shift(view, riser, z=Z)
+        up = compare(view, riser, z=Z)
         evidence.append(
             Evidence(
                 riser,
@@ -275,6 +351,9 @@ CHECK = Check(
     needs=Needs(all_of=("reward_mean",), any_of=("reward_part/", "success_frac"), rows=SHORT_ROWS),
     thresholds=(
         Threshold(
+            "task_weight", -0.01, "of the component", SourceKind.DEFINITION, "solving the task must not cost reward"
+        ),
+        Threshold(
             "truth_share",
             0.2,
             "of the total reward's gain",
@@ -310,9 +389,7 @@ CHECK = Check(
             SourceKind.MEASURED,
             "docs/measurements.md: component divergence",
         ),
-        Threshold(
-            "rows_falling", 60, "logged steps", SourceKind.MEASURED, "docs/measurements.md: component divergence"
-        ),
+        Threshold("rows_falling", 60, "steps", SourceKind.MEASURED, "docs/measurements.md: component divergence"),
         Threshold("rows_format", 250, "logged steps", SourceKind.MEASURED, "docs/measurements.md: format comes first"),
         Threshold(
             "rows_format_done", 150, "logged steps", SourceKind.MEASURED, "docs/measurements.md: format comes first"
@@ -340,9 +417,18 @@ CHECK = Check(
             ),
             verify=(Verify("the task component rises with the reward", "success_frac", "not falling", None, 50),),
             rollback=Rollback.BEFORE_ONSET,
-        )
+        ),
+        "opposed": Plan(
+            remedies=(
+                Remedy("Stop: each step teaches the policy to fail", "", ""),
+                Remedy("Correct the sign of the task's reward, or its weight in the total", "verifier", "set"),
+                Remedy("Start again from the model before this run", "", ""),
+            ),
+            verify=(Verify("the task component rises with the reward", "success_frac", "not falling", None, 50),),
+            rollback=Rollback.BEFORE_ONSET,
+        ),
     },
-    leads_to=("L002", "L003", "R014", "R012", "H001", "H002", "H003", "S001", "K001", "E001", "R009"),
+    leads_to=("L002", "L003", "L001", "L004", "R014", "R012", "H001", "H002", "H003", "S001", "K001", "E001", "R009"),
     look_alikes=(
         LookAlike(
             "format is learned first, correctness follows",

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-
 from rlvitals.check import (
     Action,
     Check,
@@ -54,18 +52,19 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     limit = limits["perfect_share"]
     cut = floor + limit.value * (top - floor)
     head, level = view.head(metric, FIRST), now(view, metric, 20)
-    if not bool((head >= cut).all()) or level.mean < cut:
+    begin = float(head.mean())  # one row of some dozens of rollouts misses the limit by chance
+    if begin < cut or level.mean < cut:
         return Clear(
-            f"{metric} was {fmt(float(np.min(head)))} at least once in its first {head.size} logged steps and is "
-            f"{fmt(level.mean)} now; limit {fmt(cut)} for both"
+            f"{metric} averaged {fmt(begin)} in its first {head.size} logged steps and is {fmt(level.mean)} now; "
+            f"limit {fmt(cut)} for both"
         )
     ties = tied_share(view)
     evidence = [
         Evidence(
             metric,
-            f"{metric} is at least {fmt(float(np.min(head)))} in each of the first {head.size} logged steps and "
-            f"{fmt(level.mean)} now, of at most {fmt(top)} (limit {limit})",
-            float(np.min(head)),
+            f"{metric} averaged {fmt(begin)} in the first {head.size} logged steps and is {fmt(level.mean)} now, of at "
+            f"most {fmt(top)} (limit {limit})",
+            begin,
             "",
             (view.first_step, view.step),
             limit,

@@ -53,7 +53,8 @@ def level_onset(trace: Trace, start: int, *, rows: int = 20, share: float = 0.98
     if at is None:
         return Onset(start, int(trace.last[-1]))
     if at == 0:
-        return Onset(start, int(trace.first[0]))
+        there = np.flatnonzero(trace.value >= 0.5 * late)  # the very first rows may still have been of another kind
+        return Onset(start, int(trace.first[there[0]]) if there.size else start)
     # the forward mean crosses the middle about half a width before a step change
     return Onset(int(trace.first[at + width // 4]), int(trace.last[min(at + 3 * width // 4, trace.size - 1)]))
 

@@ -37,6 +37,7 @@ MIN_ROWS = 20
 LONGER = 100  # rows over which a share must last before it asks for a move
 MIN_ALL_TIED = 5  # rows that say something by themselves when every group in every one of them is tied
 ALL_TIED = 0.999  # a printed share of 1.000
+NEARLY_ALL = 0.95  # of the groups, in every one of the last MIN_ROWS rows
 ENOUGH_GROUPS = 64  # tied groups after which even a pass rate of 0.01 would have shown a mixed one (G = 8: 99.4%)
 MIN_ONE_GROUP = 32  # groups to aggregate before a share means anything (docs/evidence.md: Finite-group law)
 Z = 2.3
@@ -105,9 +106,18 @@ def _lasts(view: View, onset: Onset, limits: Mapping[str, Threshold]) -> bool:
 
 
 def _share(values: Float64, z: float) -> tuple[float, float]:
-    """Return the mean share of tied groups and its lower bound under autocorrelated noise."""
+    """Return the mean share of tied groups and its lower bound under autocorrelated noise.
+
+    Twenty rows in a row with nearly all groups tied need no bound: on the way there the ramp would count as noise. One
+    group per step (only 0 and 1) has such rows by chance.
+    """
     found = stats.moments(values)
-    return found.mean, found.mean - z * math.sqrt(found.error2)
+    share, low = found.mean, found.mean - z * math.sqrt(found.error2)
+    tail = values[-MIN_ROWS:]
+    many_groups = bool(np.any((values > 0) & (values < 1)))
+    if many_groups and tail.size == MIN_ROWS and float(tail.min()) >= NEARLY_ALL:
+        return max(share, float(tail.mean())), max(low, float(tail.min()))
+    return share, low
 
 
 def _law(view: View) -> str:

@@ -30,6 +30,7 @@ from rlvitals.check import (
     Threshold,
     Verify,
 )
+from rlvitals.checks import companions
 from rlvitals.checks.common import RECENT, fmt, now, reward_scale, rollouts_per_row, shift, tied_share
 from rlvitals.view import View
 
@@ -96,12 +97,30 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
             f"{got.metric} is at its floor ({fmt(got.floor)}) in {got.failed:.0%} of the recent logged steps and "
             f"{got.head_failed:.0%} of the first ones; limit {limit.value:.0%} of both"
         )
+    lost = _could_at_first(view, got, limits)
+    if lost:
+        return Clear(lost)
     never = got.failed == 1.0 and got.head_failed == 1.0 and shift_is_flat(view, got.metric)
     if got.rows < FULL_ROWS and not never:
         return NoData((got.metric,), f"{got.rows} logged steps; {FULL_ROWS} are needed once anything succeeded")
     if shift(view, got.metric).low > 0:
         return Clear(f"{got.metric} is low ({fmt(got.rate)} of its range) but rising over the run")
     return Fired(finding(view, got, limits, never=never))
+
+
+def _could_at_first(view: View, got: Success, limits: Mapping[str, Threshold]) -> str:
+    """Say what shows that the policy did succeed before it was trained, "" when nothing does."""
+    first, ties = float(view.head(got.metric, 1)[0]), view.head("zero_variance_frac", 1)
+    place = (first - got.floor) / (got.top - got.floor)
+    if place >= limits["first_success"].value and ties.size and ties[0] <= limits["first_tied"].value:
+        return (
+            f"{got.metric} was {fmt(first)} at the first step, with {1 - ties[0]:.0%} of the groups mixed: the policy "
+            "could solve tasks, and lost it"
+        )
+    for fell in companions.heldout_fell(view):
+        if fell.before is not None and fell.before >= limits["first_success"].value:
+            return f"{fell.text}: the policy could solve tasks, and lost it"
+    return ""
 
 
 def shift_is_flat(view: View, metric: str) -> bool:
@@ -163,6 +182,14 @@ CHECK = Check(
     "everything looks exactly the same in step logs; hand-scoring tells them apart.",
     needs=Needs(any_of=("success_frac", "reward_mean"), rows=MIN_ROWS),
     thresholds=(
+        Threshold("first_success", 0.1, "of the range", SourceKind.CONVENTION, "far above a success rate near zero"),
+        Threshold(
+            "first_tied",
+            0.5,
+            "of groups",
+            SourceKind.DEFINITION,
+            "a success rate near zero leaves hardly any mixed group",
+        ),
         Threshold(
             "failed_rows",
             0.7,

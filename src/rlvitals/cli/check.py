@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("terminal", "json", "markdown", "html", "png")
 FILE_FORMATS = {"html": ".html", "png": ".png"}  # written to a file where stdout is a terminal
+ENDINGS = {".html": "html", ".htm": "html", ".json": "json", ".md": "markdown", ".png": "png"}
 FAIL_ON = ("watch", "act", "stop")
 
 FORMAT_HELP = "terminal, json, markdown, html or png."
@@ -94,9 +95,12 @@ def check(
     step = _step(since, problems)
     if paths.count("-") > 1:
         problems.append(Problem("stdin is named twice", "PATH", "-", "at most one -"))
+    chosen = format
+    if out is not None and format == "terminal":  # terminal text is no use in a file that ends in .html
+        chosen = ENDINGS.get(out.suffix.lower(), format)
     if each:
-        problems += _each_problems(paths, format)
-    request = Request(format, out, fail_on, step, read_extras(map_, evals, settings, problems))
+        problems += _each_problems(paths, chosen)
+    request = Request(chosen, out, fail_on, step, read_extras(map_, evals, settings, problems))
     if problems:
         raise InputError(*problems)
     leave(_check_each(paths, request) if each else _check_one(paths, request))

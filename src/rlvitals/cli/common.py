@@ -99,12 +99,12 @@ def read_extras(
     map_: Sequence[str] | None, evals: Sequence[str] | None, settings: Path | None, problems: list[Problem]
 ) -> Extras:
     """Return --map, --evals and --settings as values; adds every problem found in them."""
-    from rlvitals.metrics import METRICS, is_canonical
+    from rlvitals.metrics import is_canonical
 
     mapped = pairs(map_ or (), "--map", "METRIC=KEY", problems)
     for name in mapped:
         if not (is_canonical(name) or name == "step" or name.startswith("eval:")):
-            hint = nearest(name, (m.name for m in METRICS)) or "List them with: rlvitals metrics"
+            hint = _metric_hint(name) or "List them with: rlvitals metrics"
             problems.append(Problem("unknown metric", "--map", repr(name), "a metric of rlvitals", hint))
     files = pairs(evals or (), "--evals", "NAME=FILE", problems)
     problems += [
@@ -123,12 +123,26 @@ def read_extras(
     return Extras(mapped, files, loaded)
 
 
+def _metric_hint(name: str) -> str:
+    """Return the nearest metric for a slip of the pen, that of a trainer's own key, else the nearest there is."""
+    from rlvitals.metrics import METRICS
+    from rlvitals.reference.keys import meanings
+
+    names = [m.name for m in METRICS]
+    slip = difflib.get_close_matches(name, names, n=1, cutoff=0.85)
+    found = [] if slip else list(dict.fromkeys(m.metric for m in meanings(name)))
+    return f"Meant is perhaps {' or '.join(found)}" if found else nearest(name, names)
+
+
 def missing_paths(paths: Sequence[str]) -> list[Problem]:
     """Return a problem for each path that is not there, with the nearest name beside it."""
     out = []
     for text in paths:
         path = Path(text).expanduser()
         if text == "-" or "://" in text or path.exists():
+            continue
+        if path.is_symlink():
+            out.append(Problem("a link that leads to no file", text, str(path.readlink())))
             continue
         beside = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
         out.append(Problem("no such file or directory", text, hint=nearest(path.name, beside)))

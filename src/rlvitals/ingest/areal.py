@@ -160,7 +160,9 @@ def _config_rules(flat: Mapping[str, object]) -> dict[str, tuple[object, str]]:
 
 
 _BY_DEFAULT = "stats_logger.tensorboard.path=tb  # logged by default then"
-_TRACK = "stats_tracker.get(workflow_context.stat_scope()).scalar(NAME=value) in your workflow; logged as rollout/NAME"
+_TRACK = (
+    "stats_tracker.get(workflow_context.stat_scope()).scalar(<name>=value) in your workflow; logged as rollout/<name>"
+)
 _DUMP = "rollout.dump_to_file=true  # one JSONL file per task under <log dir>/rollout/<version>/"
 
 _KNOBS: dict[str, str] = {
@@ -212,7 +214,8 @@ _HOW_TO_LOG: dict[str, str] = {
     "success_tier/*": _TRACK,
     "parse_failure_frac": _TRACK,
     "verifier_error_frac": _TRACK,
-    "zero_variance_frac": _DUMP,
+    "zero_variance_frac": "not possible without code: with rollout.dump_to_file=true, append "
+    '`{"step": version, "zero_variance_frac": share}` of the task ids whose rewards are equal to a JSONL file',
     "truncated_frac": f"{_TRACK}, with 1.0 where the stop reason is 'length' (no_eos_ratios is not that)",
     "stop_frac/*": _TRACK,
     "advantage_mean": _BY_DEFAULT,

@@ -27,6 +27,7 @@ from rlvitals.schema import (
 )
 
 SAME_DATA_SHARE = 0.5  # share of equal values in common steps above which two files show the same rows
+MIN_REVERSED = 5  # rows that only go down from which a file is read in reverse (convention)
 MAX_STEP = 2**53  # whole numbers above are not exact in a float64
 _ACCURACY = re.compile(r"acc|correct|solve|success|pass|exact|(?:^|_)em(?:$|_)|win", re.IGNORECASE)
 
@@ -54,10 +55,11 @@ def assemble(table: RawTable, mapped: Mapped) -> Part:
     _drop_supervised(table, mapped, train, notes)
     step = _steps(table, mapped, train, notes)
     known = np.abs(step) < MAX_STEP  # False for NaN
-    lost = int(np.count_nonzero(train & ~known))
+    usable = known & (step >= 0)
+    lost = int(np.count_nonzero(train & ~usable))
     if lost:
         notes.append(Note("rows without a usable step: left out", table.source, 0, lost))
-    train &= known
+    train &= usable
     whole = np.where(known, step, 0.0).astype(np.int64)
     joined_step, columns, main = _join_writers(table, mapped, train, whole, notes)
     columns, filled, length = hygiene.unfill(columns)
@@ -110,7 +112,9 @@ def _steps(table: RawTable, mapped: Mapped, train: Bool, notes: list[Note]) -> F
             step[restart:] -= step[restart] - 1.0
     step[step < 1] = 1.0
     if train.any():
-        notes.append(Note("the log carries no step: rows are numbered from 1 in file order", table.source))
+        notes.append(
+            Note("the log carries no step as a whole number: rows are numbered from 1 in file order", table.source)
+        )
     return step
 
 
@@ -127,6 +131,11 @@ def _writers(table: RawTable, mapped: Mapped, train: Bool) -> list[Int64]:
     return [np.flatnonzero(train & np.isin(table.shape, list(members))) for _, members in groups]
 
 
+def _newest_first(step: Int64) -> bool:
+    """True when steps only go down, as tables of trackers show them; a few such rows may be restarts."""
+    return step.size >= MIN_REVERSED and bool(np.all(np.diff(step) <= 0)) and step[0] > step[-1]
+
+
 def _join_writers(
     table: RawTable, mapped: Mapped, train: Bool, step: Int64, notes: list[Note]
 ) -> tuple[Int64, dict[str, Float64], Split]:
@@ -135,8 +144,12 @@ def _join_writers(
     best, best_score = empty, -1
     joined_step, joined = np.zeros(0, dtype=np.int64), {name: np.zeros(0) for name in mapped.columns}
     for rows in _writers(table, mapped, train):
+        backwards = _newest_first(step[rows])
+        if backwards:
+            rows = rows[::-1]
+            notes.append(Note("the rows stand newest first: read in reverse", table.source, 0, rows.size))
         found = split(step[rows], rows)
-        whole = found.rows.size == table.rows
+        whole = found.rows.size == table.rows and not backwards
         columns = {n: c if whole else c[found.rows] for n, c in mapped.columns.items()}
         if found.repeated:
             notes.append(
@@ -210,7 +223,7 @@ def combine(parts: Sequence[Part]) -> Part:
 
 def _combine(a: Part, b: Part) -> Part:
     segments, events, notes = a.segments + b.segments, a.events + b.events, [*a.notes, *b.notes]
-    left_step, left = a.step, a.columns
+    left_step, left, evals = a.step, a.columns, dict(a.evals)
     if not _agree(a, b):
         resumed = int(b.step[0])
         cut = int(np.searchsorted(a.step, resumed))
@@ -221,8 +234,8 @@ def _combine(a: Part, b: Part) -> Part:
             events += (Event(EventKind.RESUME, resumed, f"{b.source} goes on from step {resumed}"),)
             notes.append(Note(f"continues {a.source} from step {resumed} on and replaces {gone} of its rows", b.source))
         left_step, left = a.step[:cut], {n: c[:cut] for n, c in a.columns.items()}
+        evals = {name: kept for name, series in a.evals.items() if (kept := _before(series, resumed)).step.size}
     step, columns = outer_join(left_step, left, b.step, b.columns)
-    evals = dict(a.evals)
     for name, series in b.evals.items():
         evals[name] = _join_evals(evals[name], series) if name in evals else series
     return Part(
@@ -246,6 +259,12 @@ def _agree(a: Part, b: Part) -> bool:
         total += int(both.sum())
         equal += int(np.count_nonzero(np.isclose(x[both], y[both], rtol=1e-3, atol=1e-6)))
     return total == 0 or equal >= SAME_DATA_SHARE * total
+
+
+def _before(series: Evals, step: int) -> Evals:
+    """Return the scores of earlier steps: those of rows that were replaced belong to other weights."""
+    cut = int(np.searchsorted(series.step, step))
+    return replace(series, step=series.step[:cut], score=series.score[:cut], stderr=series.stderr[:cut])
 
 
 def _join_evals(a: Evals, b: Evals) -> Evals:

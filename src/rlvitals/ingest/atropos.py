@@ -83,6 +83,9 @@ def _matches(keys: frozenset[str]) -> int:
 
 _ENV_LOG = "in wandb_log(self, wandb_metrics) of your BaseEnv: wandb_metrics['train/<name>'] = value, before super()"
 _DUMP = "--env.data_path_to_save_groups FILE.jsonl  # one group per line: tokens, masks, scores"
+_TRAINER = (
+    "not possible without code: Atropos serves environments; in the loop of your trainer, `wandb.log({{'{}': value}})`"
+)
 
 INFO = TrainerInfo(
     name="Atropos",
@@ -122,11 +125,11 @@ INFO = TrainerInfo(
         "length_std": "logged as train/completion_lengths_std with --env.use_wandb true",
         "truncated_frac": "logged as train/completion_lengths_p95 with --env.use_wandb true",
         "stop_frac/*": _ENV_LOG,
-        "entropy": "Atropos serves environments: your trainer logs it",
-        "kl_ref": "Atropos serves environments: your trainer logs it",
-        "grad_norm": "Atropos serves environments: your trainer logs it",
-        "loss": "Atropos serves environments: your trainer logs it",
-        "version_lag_mean": "Atropos serves environments: your trainer logs it",
+        "entropy": _TRAINER.format("entropy"),
+        "kl_ref": _TRAINER.format("kl_ref"),
+        "grad_norm": _TRAINER.format("grad_norm"),
+        "loss": _TRAINER.format("loss"),
+        "version_lag_mean": _TRAINER.format("version_lag_mean"),
         "evals": "--env.steps_per_eval 100, and evaluate() of your environment sets eval/percent_correct",
         "length_right_mean": _DUMP,
         "rollouts": _DUMP,

@@ -106,7 +106,7 @@ def _finish(provenance: Mapping[str, Provenance], config: RunConfig) -> dict[str
     return out
 
 
-_CODE = "not logged by these scripts: compute it beside `rewards` in compute_grpo_loss and append it to the CSV row"
+_CODE = "not possible without code: compute it beside `rewards` in compute_grpo_loss and append it to the CSV row"
 
 _KNOBS: dict[str, str] = {
     "group_size": "--num_rollouts",
@@ -146,13 +146,13 @@ _HOW_TO_LOG: dict[str, str] = {
     "zero_variance_frac": "use 7_3_plus_tracking.py or later: adv_std is 0 in a tied step",
     "advantage_mean": "use 7_3_plus_tracking.py or later (adv_avg)",
     "advantage_std": "use 7_3_plus_tracking.py or later (adv_std)",
-    "reward_family/*": f"{_CODE}; the subject is in math_data[i]['subject']",
+    "reward_family/*": f"{_CODE}; the subject is a field of math_data[i]",
     "length_right_mean": f"{_CODE}: the mean gen_len of the samples with reward 1",
     "stop_frac/*": f"{_CODE}, as stop_frac/eos: the share of samples whose last token is the stop token",
     "version_lag_mean": "no lag to log: the scripts sample with the weights that they train",
     "rollouts": "not possible without code: the *_outputs.txt file holds one sample per step; write all of them in "
     "compute_grpo_loss as JSON lines",
-    "config": "every setting is in the file's name and the script's arguments: keep the command in run.sh beside the log",
+    "config": "keep the command line in run.sh beside the log",
     "length_mean": "logged as avg_response_len",
     "length_min": _CODE,
     "length_max": _CODE,

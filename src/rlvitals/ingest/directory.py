@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -56,6 +56,7 @@ def read_directory(directory: Path) -> tuple[list[RawTable], Note]:
     logs: dict[Candidate, _Log] = {}
     best = _best_of(found, directory, logs)
     if best is None:
+        _say_why(found)
         tried = ", ".join(_name(group, directory) for groups in found.values() for group in groups[:4])
         raise NotATrainingRun(
             Problem("no log with a reward or another RL metric found", str(directory), tried,
@@ -71,11 +72,28 @@ def read_directory(directory: Path) -> tuple[list[RawTable], Note]:
             text += f"; took {more.what} from {_name(files, directory)}"
             tables.append(more.table)
             used.add(files)
+        elif log is not None and (configs := _settings(tables, log)):
+            text += f"; took the settings from {_name(files, directory)}"
+            tables[0] = replace(tables[0], facts={**tables[0].facts, "configs": configs})
+            used.add(files)
     left = [_name(group, directory) for groups in found.values() for group in groups if group not in used]
     if left:
         text += f"; left out {', '.join(left[:MAX_SHOWN])}"
         text += f" and {len(left) - MAX_SHOWN} more" if len(left) > MAX_SHOWN else ""
     return tables, Note(text, str(directory))
+
+
+def _say_why(found: Mapping[str, list[Candidate]]) -> None:
+    """Raise the InputError of a directory's only file, which tells more than that nothing was found."""
+    groups = [files for kind in found.values() for files in kind]
+    if len(groups) != 1:
+        return
+    tables = readers.read_together(groups[0])
+    adapter = registry.pick(frozenset().union(*(table.keys() for table in tables)))
+    if adapter.prepare is None:
+        return
+    for table in tables:
+        adapter.prepare(table)  # refuses what is known to be no training log
 
 
 def _name(files: Candidate, directory: Path) -> str:
@@ -164,11 +182,28 @@ def _later_rows(mine: Sequence[RawTable], log: _Log) -> _More | None:
         later = their is not None and float(their[0].max()) > last
         if their is None or not (later or (table.events and not ended)):
             continue
-        common, a, b = np.intersect1d(own[0], their[0], return_indices=True)
-        same = np.isclose(own[1][a], their[1][b], rtol=1e-3, atol=1e-6)
-        if common.size and float(same.mean()) > SAME_SHARE:
+        if _same_run(own, their):
             return _More(table, "later steps" if later else "the ending")
     return None
+
+
+def _settings(mine: Sequence[RawTable], log: _Log) -> Mapping[str, object]:
+    """Return the settings that a tracker keeps of the run that was read, where that log has none of its own."""
+    if any(table.facts.get("configs") for table in mine):
+        return {}
+    own = next((axes for table in mine if (axes := _reward(table)) is not None), None)
+    for table in log.tables:
+        configs, their = table.facts.get("configs"), _reward(table)
+        if isinstance(configs, Mapping) and own is not None and their is not None and _same_run(own, their):
+            return configs
+    return {}
+
+
+def _same_run(own: tuple[Float64, Float64], their: tuple[Float64, Float64]) -> bool:
+    """True when most rewards of the steps that both have are equal, to the digits of a console."""
+    common, a, b = np.intersect1d(own[0], their[0], return_indices=True)
+    same = np.isclose(own[1][a], their[1][b], rtol=1e-3, atol=1e-6)
+    return bool(common.size) and float(same.mean()) > SAME_SHARE
 
 
 def _reward(table: RawTable) -> tuple[Float64, Float64] | None:

@@ -78,6 +78,16 @@ def kind_of(path: Path) -> str:
     return next((kind for kind, suffixes in KINDS if "." + suffix in suffixes), "")
 
 
+def has_log(folder: Path) -> bool:
+    """True when a folder holds a log of its own, directly or as trainer_state.json in a checkpoint folder."""
+    try:
+        entries = list(folder.iterdir())
+        inside = [inner for e in entries if e.is_dir() and is_checkpoint(e.name) for inner in e.iterdir()]
+    except OSError:
+        return False
+    return any(e.is_file() and kind_of(e) for e in entries) or any(inner.name in STATE for inner in inside)
+
+
 def candidates(directory: Path) -> dict[str, list[Candidate]]:
     """Return kind -> candidates, best kind first; only the highest level of the tree that has any of a kind."""
     found: dict[str, list[Path]] = {kind: [] for kind in (*STATE.values(), *(kind for kind, _ in KINDS))}

@@ -25,6 +25,7 @@ _EVAL_SCORE = (
     r"solve_rate|correct|exact_match|em|f1|win_rate"
 )
 _EVAL = re.compile(rf"(?:.+_)??({'|'.join(_EVAL_WORDS)})_(?:(.+?)_)??({_EVAL_SCORE})(?:_mean)?")
+_TOKEN_SCORE = re.compile(r"(?:^|_)token_acc(?:uracy)?(?:_|$)")  # of teacher forcing: no answer was sampled
 _PART = (
     re.compile(r"rewards?_(?:mean_)?(?P<name>.+?)(?:_mean|_avg)?"),
     re.compile(r"(?:mean_|avg_)?(?P<name>.+?)_rewards?(?:_(?:func|fn))?(?:_mean|_avg)?"),
@@ -54,7 +55,7 @@ def guess(raw: str) -> Guess | None:
     """Return what an unknown key most likely stands for, or None; one key never stands for two metrics."""
     name = normalise(raw)
     held_out = _EVAL.fullmatch(name)
-    if held_out:
+    if held_out and not _TOKEN_SCORE.search(name):
         where, what = held_out[2] or held_out[1], held_out[3]
         metric = "reward" if "reward" in what else "accuracy"
         return Guess(EvalKey(raw, where if metric == "accuracy" else f"{where} reward", metric=metric), 0)

@@ -88,6 +88,8 @@ def _existing(given: str | Path) -> tuple[Path, str]:
         return (fetch(before), select) if separator else (fetch(str(given)), "")
     if separator and Path(before).expanduser().is_file():
         return Path(before).expanduser(), select
+    if path.is_symlink():
+        raise InputError(Problem("a link that leads to no file", str(given), str(path.readlink())))
     siblings = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
     near = difflib.get_close_matches(path.name, siblings, n=1)
     raise InputError(Problem("no such file or directory", str(given), hint=f"Nearest: {near[0]}" if near else ""))

@@ -12,7 +12,7 @@ from rlvitals.errors import InputError, NotATrainingRun, Problem
 from rlvitals.ingest import hygiene, registry
 from rlvitals.ingest.adapter import Adapter
 from rlvitals.ingest.assemble import Part, assemble, combine
-from rlvitals.ingest.discover import is_checkpoint
+from rlvitals.ingest.discover import has_log, is_checkpoint
 from rlvitals.ingest.inputs import Loaded, is_rl, read_paths
 from rlvitals.ingest.mapping import map_table
 from rlvitals.ingest.rules import EVAL_PREFIX, STEP_METRIC, Resolver
@@ -218,7 +218,8 @@ def _checkpoints(base: Path | None, last_step: int) -> tuple[Event, ...]:
     inside = is_checkpoint(base.parent.name)  # checkpoint-20/trainer_state.json
     found = find_checkpoints(base.parent.parent if inside else base.parent)
     beside = tuple(event for event in found if "/" not in event.path)
-    if not beside and len({event.path.rpartition("/")[0] for event in found}) == 1:
+    folders = {event.path.rpartition("/")[0] for event in found}
+    if not beside and len(folders) == 1 and not has_log(base.parent / next(iter(folders))):
         beside = found
     return tuple(event for event in beside if event.step is not None and event.step <= last_step)
 

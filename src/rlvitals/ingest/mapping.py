@@ -188,9 +188,8 @@ def _derive(
 
 @dataclass(frozen=True, slots=True)
 class MappedRow:
-    """One live row: `step` is None where it carries none; a non-finite value is flagged in `values`, not stored."""
+    """One live row; a non-finite value is flagged in `values`, not stored."""
 
-    step: int | None
     values: Mapping[str, float]
     evals: Mapping[str, float]
 
@@ -200,15 +199,14 @@ class RowMapper:
 
     def __init__(self, resolver: Resolver) -> None:
         self._resolver = resolver
-        self._steps = resolver.step_keys()
         self._percent: set[str] = set()  # shares that were once above 1: percentages from then on
+        self._chosen: dict[str, tuple[int, str]] = {}  # metric -> priority and key: two keys are never one series
         self._sums = tuple((each, pattern(each.pattern)) for each in resolver.adapter.sums)
 
     def map_row(self, raw: Mapping[str, object]) -> MappedRow:
         """Return the canonical values of one row; nested dicts must be flattened by the caller."""
         values: dict[str, float] = {}
         evals: dict[str, float] = {}
-        rank: dict[str, int] = {}
         seen: dict[str, float] = {}
         for key, item in self._summed(raw).items() if self._sums else raw.items():
             value = item if type(item) is float else number(item, key)
@@ -217,13 +215,14 @@ class RowMapper:
             seen[key] = value
             rule = self._resolver.rule(key)
             if rule.kind is Kind.METRIC:
-                if rank.get(rule.metric, rule.priority + 1) > rule.priority:
-                    rank[rule.metric] = rule.priority
+                priority, chosen = self._chosen.get(rule.metric, (rule.priority, key))
+                if rule.priority < priority or key == chosen:
+                    self._chosen[rule.metric] = (rule.priority, key)
                     self._store(rule, value, values)
             elif rule.kind is Kind.EVAL and math.isfinite(value):
                 evals[rule.metric] = self._fraction(rule, rule.scale * value, "success_frac")
         self._derive(seen, values)
-        return MappedRow(self._step(seen), values, evals)
+        return MappedRow(values, evals)
 
     def _summed(self, raw: Mapping[str, object]) -> Mapping[str, object]:
         out = dict(raw)
@@ -251,13 +250,6 @@ class RowMapper:
             self._percent.add(rule.metric)
             return value / PERCENT_MAX
         return value
-
-    def _step(self, seen: Mapping[str, float]) -> int | None:
-        for key in self._steps:
-            value = seen.get(key)
-            if value is not None and value == math.floor(value):
-                return int(value)
-        return None
 
     def _derive(self, seen: Mapping[str, float], values: dict[str, float]) -> None:
         for rule in self._resolver.adapter.derived:

@@ -106,7 +106,7 @@ def _config_rules(flat: Mapping[str, object]) -> dict[str, tuple[object, str]]:
 _BY_DEFAULT = "printed every --steps-per-report steps; --wandb PROJECT logs it as train_<name>"
 _FUNCTION = "pass each component as its own function in --reward-functions: logged as <name>_mean"
 _FLAG = "add a reward function with weight 0 (--reward-weights) that returns it: logged as <name>_mean"
-_NONE = "mlx-lm-lora does not log it: add it to the metrics of grpo_loss"
+_NONE = "not possible without code: add it to the metrics of grpo_loss"
 
 INFO = TrainerInfo(
     name="mlx-lm-lora",
@@ -146,8 +146,8 @@ INFO = TrainerInfo(
         "success_tier/*": _FLAG,
         "parse_failure_frac": _FLAG,
         "verifier_error_frac": "a function that returns None for a failed check lowers <name>_coverage",
-        "zero_variance_frac": "grouped_rewards_std is the mean within-group std; add the share of groups with std 0 "
-        "to reward_specific_metrics",
+        "zero_variance_frac": "not possible without code: in grpo_loss, "
+        "`reward_specific_metrics['zero_variance_frac'] = mean(std == 0 for each group)`",
         "length_mean": _BY_DEFAULT,
         "length_min": _BY_DEFAULT,
         "length_max": _BY_DEFAULT,

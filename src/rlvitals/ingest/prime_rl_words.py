@@ -48,9 +48,9 @@ HOW_TO_LOG: dict[str, str] = {
     "reward_max": _BY_DEFAULT,
     "reward_part/*": "each reward function of the environment is logged as rewards/<name>",
     "reward_family/*": "each environment is logged as train/<env>",
-    "success_frac": f"{_METRIC}: call it `correct`",
+    "success_frac": _METRIC,
     "success_tier/*": "one environment (orchestrator.train.source) per tier, each with its own name",
-    "parse_failure_frac": f"{_METRIC}: call it `parse_ok`",
+    "parse_failure_frac": _METRIC,
     "verifier_error_frac": _BY_DEFAULT,
     "zero_variance_frac": _BY_DEFAULT,
     "all_wrong_frac": _BY_DEFAULT,
@@ -69,8 +69,8 @@ HOW_TO_LOG: dict[str, str] = {
     "clip_frac": _BY_DEFAULT,
     "clip_low_frac": _BY_DEFAULT,
     "clip_high_frac": _BY_DEFAULT,
-    "kl_ref": "not possible without code: there is no reference model; score the texts of rollouts/ under the first and the "
-    "current checkpoint, and log the mean of `exp(ref - new) - (ref - new) - 1`",
+    "kl_ref": "not possible without code: there is no reference model; score the texts of rollouts/ under the first "
+    "and the current checkpoint, and log the mean of `exp(ref - new) - (ref - new) - 1`",
     "kl_sampler_trainer": _BY_DEFAULT,
     "version_lag_mean": _BY_DEFAULT,
     "version_lag_max": _BY_DEFAULT,

@@ -67,7 +67,7 @@ _HOW_TO_LOG: dict[str, str] = {
     "advantage_mean": _BY_DEFAULT,
     "advantage_min": _BY_DEFAULT,
     "advantage_max": _BY_DEFAULT,
-    "version_lag_mean": "no lag to log with async_generation_ratio 0; above it, the ratio bounds the lag and is not measured",
+    "version_lag_mean": "no lag to log with async_generation_ratio 0; above, that ratio bounds the lag",
     "length_mean": _BY_DEFAULT,
     "length_min": _BY_DEFAULT,
     "length_max": _BY_DEFAULT,

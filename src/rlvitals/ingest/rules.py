@@ -38,7 +38,20 @@ COMMON_STEP_KEYS = (
 MAX_KEY = 300  # characters; a longer key is text that was taken for one, and is matched against no pattern
 CLOCK_KEYS = frozenset({"_runtime", "_timestamp", "_wandb/runtime"})  # W&B's and trackio's own clock in their rows
 STEP_METRIC = "step"  # the canonical name under which a user maps the step axis
+OWN_SCORES = ("eval_", "eval/")  # where callbacks log their scores, among a trainer's own counts and timings
 EVAL_PREFIX = "eval:"  # a user maps a held-out series as "eval:NAME=key"
+
+
+# What no trainer logs by itself and users add under our names, in whatever prefix and suffix the trainer wraps them.
+OWN_NAMES = (
+    "parse_failure_frac", "verifier_error_frac", "success_frac", "truncated_frac", "zero_variance_frac",
+    "length_right_mean", "length_wrong_mean",
+)  # fmt: skip
+OWN_FAMILIES = ("reward_family", "success_tier", "stop_frac")  # followed by / or _ and a name
+_OWN = re.compile(
+    rf"(?:.+/|train_)?(?:({'|'.join(OWN_NAMES)})|({'|'.join(OWN_FAMILIES)})[/_]([^/]+?))(?:[/_](?:mean|avg|reward))?"
+)
+_NOT_OWN = re.compile(r"(?:eval|val|validation|test|tools?)[/_-].*|.*[/_](?:std|min|max|coverage)")
 
 
 class Kind(Enum):
@@ -64,6 +77,14 @@ class Rule:
 
 UNKNOWN = Rule(Kind.UNKNOWN)
 IGNORED = Rule(Kind.IGNORE)
+
+
+def own_name(raw: str) -> str | None:
+    """Return the canonical name that a user put into a key: environment/success_tier_easy -> success_tier/easy."""
+    found = _OWN.fullmatch(raw)
+    if found is None or _NOT_OWN.fullmatch(raw):
+        return None
+    return found[1] or f"{found[2]}/{found[3]}"
 
 
 def pattern(text: str) -> re.Pattern[str]:
@@ -135,6 +156,9 @@ class Resolver:
         exact = self._keys.get(raw)
         if exact is not None:
             return self._measured(exact.metric, exact, self._order[raw])
+        own = own_name(raw)
+        if own is not None:
+            return self._measured(own, Key(own, scope=Scope.UNKNOWN), len(self._keys))
         for i, (regex, key) in enumerate(self._patterns):
             match = regex.fullmatch(raw)
             if match:
@@ -150,13 +174,18 @@ class Resolver:
         if raw in SUMMARY_KEYS or raw in CLOCK_KEYS or raw in self._inputs:
             return IGNORED
         if any(regex.fullmatch(raw) for regex in self._ignore):
-            return IGNORED
+            return self._own_score(raw)
         if self.is_step(raw):
             return IGNORED
         return self._guessed(raw)
 
     def _measured(self, metric: str, key: Key, priority: int) -> Rule:
         return Rule(Kind.METRIC, metric, key.scale, key.offset, Status.MEASURED, priority, key)
+
+    def _own_score(self, raw: str) -> Rule:
+        """Return the rule of an ignored key: a held-out score that the user's own code logged stays one."""
+        found = self._guessed(raw) if raw.startswith(OWN_SCORES) else IGNORED
+        return found if found.kind is Kind.EVAL else IGNORED
 
     def _guessed(self, raw: str) -> Rule:
         found = guess(raw)

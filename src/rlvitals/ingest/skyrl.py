@@ -268,7 +268,7 @@ _HOW_TO_LOG: dict[str, str] = {
     "version_lag_max": "logged by the fully asynchronous trainer",
     "step_time_s": _BY_DEFAULT,
     "evals": "data.val_data and trainer.eval_interval=5",
-    "rollouts": "trainer.dump_eval_results=true for held-out ones (default); training dumps are pickles, which are not read",
+    "rollouts": "trainer.dump_eval_results=true for held-out ones (default); training dumps are pickles: not read",
     "config": "put the launch command into run.sh beside the log, or use trainer.logger=wandb",
     "checkpoints": "trainer.ckpt_interval=10",
 }

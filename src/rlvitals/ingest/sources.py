@@ -6,7 +6,7 @@ import gzip
 import io
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -47,11 +47,12 @@ class Source:
     path: Path | None = None
     data: bytes | None = None
     select: str = ""
+    damage: list[str] = field(default_factory=list, compare=False)  # what broke off a compressed stream, while read
 
     def open(self) -> IO[bytes]:
         """Open the decompressed stream. Raises InputError when it cannot be read."""
         if self.data is not None:
-            return _decompressed(io.BytesIO(self.data), self.data[:4])
+            return _decompressed(io.BytesIO(self.data), self.data[:4], self.damage)
         assert self.path is not None  # a source has a path or data
         try:
             stream = self.path.open("rb")
@@ -59,14 +60,23 @@ class Source:
             raise InputError(Problem("cannot open", self.name, error.strerror or str(error))) from error
         magic = stream.read(4)
         stream.seek(0)
-        return _decompressed(stream, magic)
+        return _decompressed(stream, magic, self.damage)
+
+    def compressed(self) -> bool:
+        """True for gzip and zstd content, whatever the name says."""
+        if self.data is not None:
+            return self.data.startswith((_GZIP, _ZSTD))
+        with self.path.open("rb") as stream:  # type: ignore[union-attr]  # a source has a path or data
+            return stream.read(4).startswith((_GZIP, _ZSTD))
 
     def head(self) -> bytes:
         with self.open() as stream:
             try:
                 return stream.read(HEAD)
             except (OSError, EOFError, ValueError) as error:
-                raise InputError(Problem("cannot decompress", self.name, str(error)[:200])) from error
+                raise InputError(
+                    Problem("cannot decompress", self.name, str(error)[:200], "a whole gzip or zstd file")
+                ) from error
 
     def read(self, limit: int = MAX_WHOLE) -> bytes:
         """Return the whole content. Raises InputError above `limit` bytes."""
@@ -74,7 +84,9 @@ class Source:
             try:
                 data = read_up_to(stream, limit + 1)
             except (OSError, EOFError, ValueError) as error:
-                raise InputError(Problem("cannot decompress", self.name, str(error)[:200])) from error
+                raise InputError(
+                    Problem("cannot decompress", self.name, str(error)[:200], "a whole gzip or zstd file")
+                ) from error
         if len(data) > limit:
             raise InputError(
                 Problem("file too large", self.name, f"more than {limit >> 20} MB", f"at most {limit >> 20} MB")
@@ -117,19 +129,20 @@ def read_up_to(stream: IO[bytes], limit: int) -> bytes:
 class _Unpacked(io.RawIOBase):
     """A decompressed stream whose damage is an OSError before the first byte, and the end of the stream after it."""
 
-    def __init__(self, packed: IO[bytes], unpacking: Any) -> None:
-        self._packed, self._unpacking, self._given = packed, unpacking, 0
+    def __init__(self, packed: IO[bytes], unpacking: Any, damage: list[str]) -> None:
+        self._packed, self._unpacking, self._given, self._damage = packed, unpacking, 0, damage
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
         try:
-            data = self._unpacking.read(len(buffer))
+            data = self._unpacking.read1(len(buffer))  # a cut-off archive gives what there is before it breaks
         except Exception as error:  # zlib and zstandard raise kinds of their own
             if self._given == 0:
                 raise OSError(str(error) or type(error).__name__) from error
             data = b""
+            self._damage[:] = [str(error)[:200] or type(error).__name__]
         buffer[: len(data)] = data
         self._given += len(data)
         return len(data)
@@ -139,14 +152,14 @@ class _Unpacked(io.RawIOBase):
         super().close()
 
 
-def _decompressed(stream: IO[bytes], magic: bytes) -> IO[bytes]:
+def _decompressed(stream: IO[bytes], magic: bytes, damage: list[str]) -> IO[bytes]:
     if magic.startswith(_GZIP):
-        return io.BufferedReader(_Unpacked(stream, gzip.GzipFile(fileobj=stream)))
+        return io.BufferedReader(_Unpacked(stream, gzip.GzipFile(fileobj=stream), damage))
     if magic.startswith(_ZSTD):
         import zstandard
 
         unpacking = zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True)
-        return io.BufferedReader(_Unpacked(stream, unpacking))
+        return io.BufferedReader(_Unpacked(stream, unpacking, damage))
     return stream
 
 

@@ -160,6 +160,10 @@ def _config_rules(flat: Mapping[str, object]) -> dict[str, tuple[object, str]]:
 
 _BY_DEFAULT = "logged by default in <log_path>/metrics.jsonl"
 _METRIC = "return it in StepResult.metrics (or compute_group_rewards) of your Env: it becomes env/all/<name>"
+_LOOP = (
+    "not possible without code: in rl/train.py, before `ml_logger.log_metrics(metrics, step=i_batch)`, "
+    "`metrics['{}'] = {}`"
+)
 
 _KNOBS: dict[str, str] = {
     "group_size": "dataset_builder.group_size",
@@ -195,15 +199,15 @@ _HOW_TO_LOG: dict[str, str] = {
     "parse_failure_frac": "metrics={'format': float(could_be_read)} in StepResult of your Env",
     "verifier_error_frac": _METRIC,
     "zero_variance_frac": _BY_DEFAULT,
-    "reward_std": "rollout_json_export=True  # total_reward of every rollout; metrics.jsonl holds the mean alone",
-    "length_max": "metrics={'length_max': float(n_tokens)} in StepResult of your Env gives a mean; the dump of "
-    "rollout_json_export=True holds each length",
+    "reward_std": _LOOP.format("reward_std", "numpy.std(rewards)"),
+    "length_max": _LOOP.format("length_max", "max(lengths)"),
+    "length_right_mean": "metrics={'length_right_mean': float(n_tokens)} in StepResult, for right answers alone",
     "all_wrong_frac": _BY_DEFAULT,
     "all_right_frac": _BY_DEFAULT,
     "length_mean": _BY_DEFAULT,
     "prompt_length_mean": _BY_DEFAULT,
     "truncated_frac": "metrics={'stop/length': float(stop_reason == 'length')} in StepResult of your Env",
-    "stop_frac/*": "metrics={f'stop/{stop_reason}': 1.0} in StepResult of your Env",
+    "stop_frac/*": "metrics={f'stop/{r}': float(stop_reason == r) for r in ('stop', 'length')} in StepResult",
     "turns_mean": _BY_DEFAULT,
     "tool_failure_frac": _METRIC,
     "entropy": _BY_DEFAULT,

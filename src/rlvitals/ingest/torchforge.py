@@ -75,6 +75,7 @@ def _config_rules(flat: Mapping[str, object]) -> dict[str, tuple[object, str]]:
 
 _BY_DEFAULT = "logged by default to the console; `metric_logging.wandb` in the YAML adds W&B"
 _RECORD = 'record_metric("<name>", value, Reduce.MEAN) in apps/grpo/main.py'
+_CODE = "not possible without code: `{}` in {}"
 
 INFO = TrainerInfo(
     name="torchforge",
@@ -113,17 +114,18 @@ INFO = TrainerInfo(
         "reward_std": 'record_metric("reward_std", rewards.std(), Reduce.MEAN) in ComputeAdvantages',
         "zero_variance_frac": 'record_metric("zero_variance_frac", float(rewards.std() == 0), Reduce.MEAN) '
         "in ComputeAdvantages",
-        "length_max": 'record_metric("length_max", float(len(completion.token_ids)), Reduce.MAX) where episodes are made',
-        "length_right_mean": 'record_metric("length_right_mean", float(len(completion.token_ids)), Reduce.MEAN) where the '
-        "reward is 1",
+        "length_max": 'record_metric("length_max", float(len(completion.token_ids)), Reduce.MAX) '
+        "where episodes are made",
+        "length_right_mean": 'record_metric("length_right_mean", float(len(completion.token_ids)), Reduce.MEAN) '
+        "where the reward is 1",
         "advantage_mean": _RECORD,
         "length_mean": _BY_DEFAULT,
         "truncated_frac": 'record_metric("truncated_frac", float(completion.stop_reason == "length"), Reduce.MEAN) '
         "where episodes are made in apps/grpo/main.py",
-        "stop_frac/*": 'record_metric(f"stop_frac/{reason}", 1.0, Reduce.MEAN) where episodes are made',
-        "entropy": 'record_metric("entropy", entropy.mean().item(), Reduce.MEAN) in the loss function: '
-        "torchforge logs none",
-        "kl_ref": 'record_metric("kl_ref", kl.mean().item(), Reduce.MEAN) in simple_grpo_loss: torchforge logs none',
+        "stop_frac/*": 'record_metric(f"stop_frac/{r}", float(completion.stop_reason == r), Reduce.MEAN) '
+        "for each reason, where episodes are made",
+        "entropy": _CODE.format('record_metric("entropy", entropy.mean().item(), Reduce.MEAN)', "the loss function"),
+        "kl_ref": _CODE.format('record_metric("kl_ref", kl.mean().item(), Reduce.MEAN)', "simple_grpo_loss"),
         "loss": _BY_DEFAULT,
         "grad_norm": 'record_metric("grad_norm", grad_norm, Reduce.MEAN) in the trainer: torchforge logs none',
         "learning_rate": _BY_DEFAULT,
@@ -132,8 +134,8 @@ INFO = TrainerInfo(
         "step_time_s": _BY_DEFAULT,
         "evals": "not possible without code: there is no evaluation loop; score checkpoints elsewhere and pass "
         "`--evals NAME=FILE`",
-        "rollouts": "not possible without code: `log.write(json.dumps(episode_fields) + '\\n')` where episodes are made in "
-        "apps/grpo/main.py",
+        "rollouts": "not possible without code: `log.write(json.dumps(episode_fields) + '\\n')` where episodes are "
+        "made in apps/grpo/main.py",
         "config": "keep the YAML file beside the log",
         "checkpoints": "trainer.checkpoint.interval: 50",
     },

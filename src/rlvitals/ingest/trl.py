@@ -15,10 +15,14 @@ from rlvitals.schema import Direction, RunConfig, TrainerInfo
 _SWAPPED = ((0, 22, 0), (0, 22, 1))
 _BATCH_STD_SINCE = (0, 27, 0)
 
+_TIES = (  # measured: docs/measurements.md, "TRL's zero-variance share misses tied groups"
+    "misses tied groups where torch.std of equal float32 rewards rounds above 1e-8: eight rewards of 1.2 count as mixed"
+)
+
 KEYS: dict[str, Key] = {
     "reward": Key("reward_mean"),
     "reward_std": Key("reward_std"),
-    "frac_reward_zero_std": Key("zero_variance_frac"),
+    "frac_reward_zero_std": Key("zero_variance_frac", note=_TIES),
     "completions/mean_length": Key("length_mean"),
     "completion_length": Key("length_mean"),
     "completions/min_length": Key("length_min"),
@@ -183,8 +187,8 @@ HOW_TO_LOG: dict[str, str] = {
     "entropy": "logged as `entropy` from TRL 0.20 on",
     "clip_frac": "logged as `clip_ratio/region_mean` from TRL 0.17 on",
     "logprob_gap_mean": "set `use_vllm=True` (TRL 0.23 and newer log `sampling/sampling_logp_difference/mean`)",
-    "version_lag_mean": "no lag to log: the synchronous trainer samples with the weights that it trains; the asynchronous "
-    "one logs `sample/staleness_mean`",
+    "version_lag_mean": "no lag to log: the synchronous trainer samples with the weights that it trains; the "
+    "asynchronous one logs `sample/staleness_mean`",
     "evals": "pass `eval_dataset` and set `eval_strategy='steps', eval_steps=50`",
     "rollouts": "set `log_completions=True`, and call `log_extra('verifier_output', texts)` in the reward function",
     "config": "`json.dump(args.to_dict(), open(f'{args.output_dir}/training_args.json', 'w'), default=str)` before "

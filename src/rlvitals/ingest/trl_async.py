@@ -45,8 +45,8 @@ _NOTHING = (
     "not possible without code: there is no reference model; train with the synchronous GRPOTrainer and `beta` above 0"
 )
 _SCORE = (
-    "not possible without code: in `_score_group` of async_rollout_worker.py, `sample.metrics['{}'] = {}`; every key of "
-    "it is averaged into the log"
+    "not possible without code: in `_score_group` of async_rollout_worker.py, `sample.metrics['{}'] = {}`; every "
+    "key of it is averaged into the log"
 )
 
 INFO = TrainerInfo(

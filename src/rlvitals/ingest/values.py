@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 _PLAIN = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
-_THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?")  # 0,341 is no 341
 _RATIO = re.compile(r"([-+]?\d+(?:\.\d+)?)\s*/\s*(\d+(?:\.\d+)?)")
 _WRAPPED = re.compile(r"[A-Za-z_][\w.]*\(\s*([-+]?(?:[\d.]+(?:[eE][-+]?\d+)?|nan|inf))\s*(?:,[^()]*)?\)")
 _NONFINITE = {"nan": float("nan"), "inf": float("inf"), "infinity": float("inf")}
@@ -16,10 +17,10 @@ def number(value: object, key: str = "") -> float | None:
     """Return the value as a float, or None when it is no number (null, empty cell, text, list).
 
     A logged NaN or Infinity is returned as such. "5/212" is 5 under a step or epoch key, else the quotient; "45%" is
-    0.45.
+    0.45. Arrays and tensors that hold one number (numpy, torch, jax scalars) are that number.
     """
     if isinstance(value, float):
-        return value
+        return float(value)  # of numpy's own float too: its arithmetic warns where a float raises
     if isinstance(value, int):  # bool included
         try:
             return float(value)
@@ -27,7 +28,16 @@ def number(value: object, key: str = "") -> float | None:
             return float("inf")
     if isinstance(value, str):
         return _from_text(value, key)
-    return None
+    return _from_scalar(value)
+
+
+def _from_scalar(value: object) -> float | None:
+    """Return the number that an array or tensor of one element holds; None for anything else."""
+    shape, item = getattr(value, "shape", None), getattr(value, "item", None)
+    if not isinstance(shape, tuple) or not callable(item) or math.prod(shape) != 1:
+        return None
+    found = item()
+    return number(found) if isinstance(found, (bool, int, float)) else None
 
 
 def _from_text(text: str, key: str) -> float | None:

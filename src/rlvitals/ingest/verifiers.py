@@ -97,7 +97,7 @@ def _config_rules(flat: Mapping[str, object]) -> dict[str, tuple[object, str]]:
 
 _BY_DEFAULT = "logged by default"
 _RUBRIC = "a function of weight 0 in the Rubric of your environment; logged as reward/<name>"
-_MOVE = "not logged by this trainer, which ended with verifiers 0.1.14; prime-rl logs it"
+_MOVE = "not possible without code: this trainer ended with verifiers 0.1.14; train with prime-rl, which logs it"
 
 _KNOBS: dict[str, str] = {
     "group_size": "rollouts_per_example",
@@ -141,8 +141,7 @@ _HOW_TO_LOG: dict[str, str] = {
     "verifier_error_frac": _RUBRIC,
     "zero_variance_frac": _MOVE,
     "truncated_frac": f"{_RUBRIC}: return float(state['is_truncated'])",
-    "length_max": "not possible without code: the mean alone is logged; this trainer ended with verifiers 0.1.14, and "
-    "prime-rl logs it",
+    "length_max": _MOVE,
     "length_right_mean": f"{_RUBRIC}: the length where the answer is right, else None",
     "stop_frac/*": f"{_RUBRIC}: return float(not state['is_truncated']), as `stop_frac_eos`",
     "version_lag_mean": "no lag to log: at most one batch, max_async_level",
@@ -152,7 +151,8 @@ _HOW_TO_LOG: dict[str, str] = {
     "loss": _BY_DEFAULT,
     "grad_norm": _BY_DEFAULT,
     "learning_rate": _BY_DEFAULT,
-    "kl_ref": _MOVE,
+    "kl_ref": "not possible without code: there is no reference model; score the same texts under the first and the "
+    "current checkpoint, and log the mean of `exp(ref - new) - (ref - new) - 1`",
     "kl_sampler_trainer": _BY_DEFAULT,
     "sampler_ratio_mean": _BY_DEFAULT,
     "evals": "vf-eval ENV -m CHECKPOINT-N -s; then: rlvitals check RUN --evals ENV=outputs/evals",

@@ -155,7 +155,7 @@ def _matches(keys: frozenset[str]) -> int:
 def _refine(keys: frozenset[str], config: RunConfig) -> dict[str, Key]:
     """Return the keys whose meaning depends on what else is logged, or on the config."""
     out: dict[str, Key] = {}
-    flat = {_flat(key): key for key in keys}
+    flat = {_flat(key): key for key in sorted(keys, reverse=True)}  # of two spellings the one with slashes
     if "critic_score_mean" not in flat:
         note = "reward after the KL penalty: this log has no raw score"
         for part in ("mean", "max", "min"):

@@ -53,8 +53,8 @@ KNOBS: dict[str, str] = {
 }
 
 _STOP = (
-    "not possible without code: the dump keeps no finish reason; in the agent loop's output, put it into `extra_fields`, "
-    "and in a patched Tracking.log add `data['stop_frac/<reason>'] = share`"
+    "not possible without code: verl keeps no finish reason; in Tracking.log (verl/utils/tracking.py), "
+    "`data['stop_frac/eos'] = 1 - data['response_length/clip_ratio']`"
 )
 
 HOW_TO_LOG: dict[str, str] = {

@@ -22,8 +22,12 @@ from rlvitals.check import Check
 from rlvitals.checks import CHECKS
 from rlvitals.conclude import conclude
 from rlvitals.engine import Engine, Incident, is_look
+from rlvitals.errors import InputError, Problem
 from rlvitals.ingest.live import live_mapper
 from rlvitals.schema import UNKNOWN_TRAINER, Event, Run, RunConfig, Segment
+
+MAX_STEP = 2**53  # whole numbers above are not exact in a float64, in which logs keep them
+MAX_DEPTH = 8  # levels of nested metrics that are read (convention)
 
 if TYPE_CHECKING:
     from rlvitals.diagnosis import Diagnosis
@@ -52,8 +56,12 @@ class Monitor:
         off: Mapping[str, str] | None = None,
         spool: Path | None = None,
     ) -> None:
+        if config is not None and not isinstance(config, RunConfig):
+            raise TypeError(f"config is a {type(config).__name__}; expected rlvitals.schema.RunConfig, or None")
         self.name = name
         self._config = config or RunConfig()
+        if trainer:
+            live_mapper(trainer, (), self._config)  # an unknown name is said here, not at the first row
         self._checks = checks
         self._limits, self._off = limits, off
         self._trainer = trainer
@@ -63,23 +71,28 @@ class Monitor:
         self._segments: tuple[Segment, ...] = ()
         self._events: tuple[Event, ...] = ()
         self._pending: tuple[int, dict[str, float]] | None = None
+        self._opened: tuple[Incident, ...] = ()  # by a row that diagnosis() took in, not yet returned
         self._engine = self._fresh()
 
     def log(self, step: int, metrics: Mapping[str, object]) -> tuple[Incident, ...]:
-        """Take one row under the trainer's own keys (or canonical names); return the incidents it opened.
+        """Take one row under the trainer's own keys (or canonical names); return the incidents opened since the last.
 
-        Rows of the same step are merged. A row with only held-out scores is no training row. A step at or before the
-        last one rewinds the run: the replaced rows become a closed segment, as in a log file.
+        A row is whole, and can open incidents, once the next step begins or a diagnosis is asked for. Rows of the same
+        step are merged. A row with only held-out scores is no training row. A step at or before the last one rewinds
+        the run: the replaced rows become a closed segment, as in a log file. Raises InputError for a step that is no
+        whole number of 0 or more: it would be taken for a rewind.
         """
+        step = _whole(step, "Monitor.log")
+        raw = _flat(metrics)
         if self._mapper is None:
-            self._mapper, trainer = live_mapper(self._trainer, metrics, self._config, self._map)
+            self._mapper, trainer = live_mapper(self._trainer, raw, self._config, self._map)
             self._engine.trainer = trainer
-        row = self._mapper.map_row(_flat(metrics))
-        opened: tuple[Incident, ...] = ()
+        row = self._mapper.map_row(raw)
         if row.values:
-            opened = self._take(int(step), dict(row.values))
+            self._take(step, dict(row.values))
         for name, score in row.evals.items():
             self.add_eval(name, step, score)
+        opened, self._opened = self._opened, ()
         return opened
 
     def diagnosis(self) -> Diagnosis:
@@ -90,8 +103,13 @@ class Monitor:
     def add_eval(
         self, name: str, step: int, score: float, *, stderr: float = math.nan, items: int = 0, metric: str = "accuracy"
     ) -> None:
-        """Take one held-out score (a fraction, or the mean reward when `metric` is "reward") of a training step."""
-        self._add_eval({"s": int(step), "e": [name, score, stderr, items, metric]})
+        """Take one held-out score (a fraction, or the mean reward when `metric` is "reward") of a training step.
+
+        A score that is not finite counts as not evaluated. Raises InputError for a step that is none.
+        """
+        step, score = _whole(step, "Monitor.add_eval"), float(score)
+        if math.isfinite(score):
+            self._add_eval({"s": step, "e": [_text(name), score, float(stderr), int(items), metric]})
 
     def add_event(self, event: Event) -> None:
         """Tell the monitor of a checkpoint, a resume or a change of config."""
@@ -108,24 +126,23 @@ class Monitor:
         """Release the spool file."""
         self._spool.close()
 
-    def _take(self, step: int, values: dict[str, float]) -> tuple[Incident, ...]:
+    def _take(self, step: int, values: dict[str, float]) -> None:
         if self._pending is not None and step == self._pending[0]:
             self._pending[1].update(values)
-            return ()
-        opened = self._flush()
+            return
+        self._flush()
         if step <= self._engine.store.last_step:
             self._rewind(step, values)
-            return opened
-        self._pending = (step, values)
-        return opened
+        else:
+            self._pending = (step, values)
 
-    def _flush(self) -> tuple[Incident, ...]:
+    def _flush(self) -> None:
         if self._pending is None:
-            return ()
+            return
         step, values = self._pending
         self._pending = None
         self._write({"s": step, "v": values})
-        return self._feed_one(step, values)
+        self._opened += self._feed_one(step, values)
 
     def _feed_one(self, step: int, values: Mapping[str, float]) -> tuple[Incident, ...]:
         names = tuple(values)
@@ -147,7 +164,7 @@ class Monitor:
     def _rewind(self, step: int, values: dict[str, float]) -> None:
         """Rebuild the state from the rows before `step`, and close the rest as a segment."""
         last = self._engine.store.last_step
-        kept = list(self._rows_before(step))
+        kept = [r for r in self._rows() if r["s"] < step or (step == last and "e" in r)]  # scores of a merged step stay
         merged = values if step < last else {**self._row_at(step), **values}
         if step < last:
             dropped = sum(1 for r in self._rows() if "v" in r and r["s"] >= step)
@@ -172,9 +189,6 @@ class Monitor:
             yield orjson.loads(line)
         self._spool.seek(0, 2)
 
-    def _rows_before(self, step: int) -> Iterator[dict[str, Any]]:
-        return (row for row in self._rows() if row["s"] < step)
-
     def _row_at(self, step: int) -> dict[str, float]:
         return next((row["v"] for row in self._rows() if row["s"] == step and "v" in row), {})
 
@@ -184,11 +198,30 @@ class Monitor:
         return engine
 
 
-def _flat(metrics: Mapping[str, object], prefix: str = "") -> dict[str, Any]:
+def _whole(step: object, where: str) -> int:
+    """Return a step as an int. Raises InputError."""
+    try:
+        found = int(step)  # type: ignore[call-overload]
+        whole = 0 <= found < MAX_STEP and found == float(step)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        whole = False
+    if not whole:
+        raise InputError(Problem("not a step", where, repr(step)[:80], "a whole number, 0 or more"))
+    return int(found)
+
+
+def _flat(metrics: Mapping[str, object], prefix: str = "", depth: int = 0) -> dict[str, Any]:
+    """Return nested metrics as path/to/key -> value; what is nested deeper than any log, as in a ring, is left out."""
     out: dict[str, Any] = {}
     for key, value in metrics.items():
-        if isinstance(value, Mapping):
-            out.update(_flat(value, f"{prefix}{key}/"))
-        else:
-            out[f"{prefix}{key}"] = value
+        if not isinstance(value, Mapping):
+            out[_text(f"{prefix}{key}")] = value
+        elif depth < MAX_DEPTH:
+            out.update(_flat(value, f"{prefix}{key}/", depth + 1))
     return out
+
+
+def _text(name: object) -> str:
+    """Return a name as text that UTF-8 can hold: the spool is JSON."""
+    text = str(name)
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()

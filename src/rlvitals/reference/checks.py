@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from rlvitals.check import Check, Needs, Plan, Rollback, Threshold, Verify
 from rlvitals.checks import CHECKS
@@ -98,7 +98,7 @@ def _plan(check: Check, variant: str) -> Section | None:
 def _remedies(plan: Plan) -> tuple[str, ...]:
     out = []
     for remedy in plan.remedies:
-        text = remedy.text.rstrip(".") + "."
+        text = remedy.text if remedy.text.endswith(("?", ".")) else remedy.text + "."
         names = knobs(remedy.knob) if remedy.knob else ()
         if names:
             text += " Setting: " + "; ".join(f"`{name}` ({who})" for who, name in names) + "."
@@ -114,18 +114,26 @@ def verify_text(verify: Verify) -> str:
     return f"{verify.text.rstrip('.')} (`{verify.metric} {verify.op}{value}` over {verify.steps} steps)"
 
 
-def index_page(link: Link = plain_link) -> Page:
-    """Return the list of all checks by family, in triage order."""
+def index_page(
+    link: Link = plain_link, lead: str = "", columns: Mapping[str, Callable[[Check], str]] | None = None
+) -> Page:
+    """Return the list of all checks by family, in triage order; `columns` are further cells of each: head -> cell."""
     families = dict.fromkeys(c.family for c in sorted(CHECKS, key=lambda c: (c.family, c.id)))
+    more = columns or {}
     return page(
         "Checks",
-        "In the order of the triage: what stands further up explains what stands below it.",
+        "In the order of the triage: what stands further up explains what stands below it."
+        + (f" {lead}" if lead else ""),
         *(
             section(
                 family.label,
                 Table(
-                    ("check", "fault"),
-                    tuple((link(c), c.fault) for c in sorted(CHECKS, key=lambda c: c.id) if c.family is family),
+                    ("check", "fault", *more),
+                    tuple(
+                        (link(c), c.fault, *(cell(c) for cell in more.values()))
+                        for c in sorted(CHECKS, key=lambda c: c.id)
+                        if c.family is family
+                    ),
                     running=True,
                 ),
             )

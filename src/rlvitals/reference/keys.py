@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from rlvitals.false_alarms import about
 from rlvitals.ingest.adapter import Adapter, EvalKey, Key
 from rlvitals.ingest.generic import guess
 from rlvitals.ingest.rules import Kind, Resolver, Rule
-from rlvitals.metrics import lookup
+from rlvitals.metrics import METRICS, lookup
 from rlvitals.reference.checks import checks_needing
 from rlvitals.reference.page import Bullets, Page, Paragraph, Table, page, section
 from rlvitals.reference.words import trainers
@@ -107,6 +108,8 @@ def key_page(raw: str) -> Page | None:
         target = guessed.target
         metrics = (f"held-out {target.metric}: {target.name}",) if isinstance(target, EvalKey) else (target.metric,)
         lead = f"No trainer here writes it under this name. By its name it is taken for `{metrics[0]}` (guessed)."
+        near = get_close_matches(raw, [m.name for m in METRICS], n=1, cutoff=0.8)
+        lead += f" Or did you mean `{near[0]}`?" if near else ""
     else:
         metrics, lead = (), f"Understood and not used ({', '.join(ignored)}): it says nothing about health."
     rows = tuple((m.trainer, f"`{m.metric}`", _kind(m), m.note) for m in _together(found))

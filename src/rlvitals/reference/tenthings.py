@@ -121,7 +121,7 @@ def standing(run: Run, diagnosis: Diagnosis, adapter: Adapter | None) -> tuple[S
     for thing in TEN_THINGS:
         there = tuple(p.label for p in thing.parts if any(_has(run, s) for s in p.sources))
         lacking = tuple(
-            Missing(p, _blind_for(p.sources, blind.items()), log_line(p.sources[0], adapter))
+            Missing(p, _blind_for(p.sources, blind.items()), log_line(p.sources, adapter))
             for p in thing.parts
             if p.label not in there
         )
@@ -152,22 +152,27 @@ def _blind_for(sources: tuple[str, ...], blind: Iterable[tuple[str, tuple[str, .
     return tuple(sorted(i for i, missing in blind if names & set(missing)))
 
 
-def log_line(source: str, adapter: Adapter | None) -> str:
-    """Return what makes this trainer log a source, or how to add it to the log by hand."""
-    key = "env_version" if source.startswith("version:") else "config" if source.startswith("config:") else source
+def log_line(sources: tuple[str, ...], adapter: Adapter | None) -> str:
+    """Return what makes this trainer log one of the sources, or how to add it to the log by hand."""
+    if sources[0].startswith("version:"):
+        return VERSIONS
     for known in (adapter, GENERIC):
-        found = how_to_log(known, key) if known is not None else None
-        if found:
-            return found
-    return _BY_HAND.get(source) or _own_line(source)
+        for source in sources:
+            key = "config" if source.startswith("config:") else source
+            found = how_to_log(known, key) if known is not None else None
+            if found:
+                return found
+    return _BY_HAND.get(sources[0]) or _own_line(sources[0])
 
 
+VERSIONS = (
+    'in rlvitals.toml beside the run: `[config.versions]`, then `environment = "..."` and `reward = "..."`, '
+    "written by the launch script"
+)  # no trainer keeps them where a log reader finds them
 _BY_HAND = {
     "rollouts": "write one JSON line per rollout: step, prompt id, group id, reward, raw verifier output, tokens, "
     "stop reason, policy version, text",
     "evals": "evaluate a fixed held-out set every 20 to 50 steps, or pass `--evals NAME=FILE`",
-    "version:environment": "write the versions of environment and reward code into the config beside the log",
-    "version:reward": "write the versions of environment and reward code into the config beside the log",
     "config:temperature": "keep the config file beside the log, or set it in rlvitals.toml under `[config]`",
     "config:token_budget": "keep the config file beside the log, or set it in rlvitals.toml under `[config]`",
 }

@@ -7,10 +7,20 @@ from collections.abc import Callable, Iterable, Mapping
 
 from rlvitals.ingest.adapter import Adapter
 from rlvitals.ingest.registry import ADAPTERS
+from rlvitals.ingest.rules import OWN_NAMES
 from rlvitals.metrics import Metric
 from rlvitals.schema import UNKNOWN_TRAINER
 
 MOVES: Mapping[str, str] = {"raise": "raise", "lower": "lower", "set": "set", "check": "check"}
+
+
+# What a user calls a value of their own, where the trainer lets them choose: see `own_name` of ingest/rules.py.
+OWN: Mapping[str, str] = {
+    **{name: name for name in OWN_NAMES},
+    "reward_family": "reward_family_<family>",
+    "success_tier": "success_tier_<tier>",
+    "stop_frac": "stop_frac_<reason>",
+}
 
 
 def trainers() -> tuple[Adapter, ...]:
@@ -41,7 +51,9 @@ def logging_lines(metric: str) -> tuple[tuple[str, str], ...]:
 def how_to_log(adapter: Adapter, metric: str) -> str | None:
     """Return the adapter's line for a metric, or for the open family that it belongs to."""
     lines = adapter.info.how_to_log
-    return lines.get(metric) or (lines.get(metric.partition("/")[0] + "/*") if "/" in metric else None)
+    found = lines.get(metric) or (lines.get(metric.partition("/")[0] + "/*") if "/" in metric else None)
+    own = OWN.get(metric.partition("/")[0])
+    return found.replace("<name>", own) if found and own else found
 
 
 def span(metric: Metric) -> str:

@@ -17,7 +17,7 @@ from rlvitals.diagnosis import Diagnosis
 from rlvitals.metrics import lookup
 from rlvitals.report import words
 from rlvitals.report.panels import Panel, decimate, panels, smooth
-from rlvitals.report.series import Role, Series, Stretch, incident_of, involved, series_of, stretches
+from rlvitals.report.series import Role, Series, Stretch, drawn, incident_of, stretches
 from rlvitals.schema import Float64
 
 if TYPE_CHECKING:
@@ -73,7 +73,6 @@ def render(diagnosis: Diagnosis) -> str:
 def fragment(diagnosis: Diagnosis) -> str:
     """Return a compact piece of HTML whose styles reach nothing outside of it, for notebooks."""
     d = diagnosis
-    lines = [] if d.run is None else [series_of(d.run, m) for m in involved(d, 6)]
     return (
         _environment()
         .get_template("fragment.html.j2")
@@ -82,7 +81,7 @@ def fragment(diagnosis: Diagnosis) -> str:
             w=words,
             glyph=GLYPH[d.verdict],
             first=words.first_number(d),
-            sparks=[_spark(d, s) for s in lines if s is not None and s.value.size > 1],
+            sparks=[_spark(d, s) for s in drawn(d, 6)],
         )
     )
 

@@ -110,6 +110,14 @@ def involved(d: Diagnosis, most: int) -> tuple[str, ...]:
     return tuple(names)[:most]
 
 
+def drawn(d: Diagnosis, most: int) -> list[Series]:
+    """Return the involved series that have something to draw, each once: "held-out" alone may be a set named before."""
+    if d.run is None:
+        return []
+    found = [s for s in (series_of(d.run, m) for m in involved(d, most)) if s is not None and s.value.size > 1]
+    return list({s.metric: s for s in found}.values())
+
+
 def incident_of(d: Diagnosis, metric: str) -> tuple[int, int] | None:
     """Return the steps of the first finding that speaks of a metric."""
     for s in stretches(d):

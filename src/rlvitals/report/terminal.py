@@ -18,7 +18,7 @@ from rich.text import Text
 from rlvitals.check import Action, Verdict
 from rlvitals.diagnosis import Cause, Consequence, Diagnosis, PlanStep
 from rlvitals.report import words
-from rlvitals.report.series import incident_of, involved, series_of
+from rlvitals.report.series import drawn, incident_of
 from rlvitals.report.sparkline import sparkline
 
 MIN_WIDTH, MAX_WIDTH = 40, 100  # columns; longer lines are hard to read
@@ -184,7 +184,7 @@ def _vitals(d: Diagnosis, width: int) -> Iterator[RenderableType]:
     """Yield one sparkline per involved metric on a common step axis, the incident in brackets."""
     if d.run is None or d.position.rows < 2:
         return
-    found = [s for s in (series_of(d.run, m) for m in involved(d, SPARK_METRICS)) if s is not None and s.value.size > 1]
+    found = drawn(d, SPARK_METRICS)
     if not found:
         return
     first, last = d.position.first_step, d.position.last_step

@@ -8,6 +8,7 @@ import unicodedata
 from dataclasses import dataclass
 
 from rlvitals.check import SEVERITY, Action, Crashed, Evidence, Rollback, Threshold, Verdict, Verify
+from rlvitals.checks import CHECKS
 from rlvitals.diagnosis import BlindSpot, Cost, Coverage, Diagnosis, RollbackTarget, RuledOut
 from rlvitals.engine import Incident
 from rlvitals.metrics import lookup
@@ -161,7 +162,8 @@ def headline(d: Diagnosis) -> str:
     text = clean(d.headline)
     if d.verdict is Verdict.CANNOT_SAY and text.lower().startswith("cannot say: "):
         text = text[len("cannot say: ") :]
-    return text[:1].upper() + text[1:]
+    first = text.split(" ", 1)[0]
+    return text if "_" in first or "/" in first else text[:1].upper() + text[1:]  # a metric keeps its spelling
 
 
 def coverage_facts(c: Coverage) -> tuple[str, ...]:
@@ -208,8 +210,8 @@ def verify_line(v: Verify) -> str:
 
 
 def check_names(d: Diagnosis) -> dict[str, str]:
-    """Return check id -> name, for every check that the diagnosis names."""
-    names = {c.id: c.name for c in (*d.causes, *d.notes)}
+    """Return check id -> name, for every check there is and every one that the diagnosis names."""
+    names = {c.id: c.name for c in CHECKS} | {c.id: c.name for c in (*d.causes, *d.notes)}
     names |= {k.id: k.name for c in d.causes for k in c.consequences}
     names |= {r.id: r.name for r in d.ruled_out}
     return names | {b.id: b.name for b in d.blind_spots}

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rlvitals.errors import InputError, Problem
 from rlvitals.ingest.sources import SQLITE, SWANLAB, WANDB, Source, file_source, is_event_file
 from rlvitals.ingest.table import RawTable
+from rlvitals.schema import Note
+
+COMPRESSED = (".gz", ".zst")
 
 
 def read(source: Source) -> list[RawTable]:
@@ -16,10 +20,25 @@ def read(source: Source) -> list[RawTable]:
     tables = [table for table in _reader(kind)(source) if table.rows]
     if not tables:
         raise InputError(
-            Problem("no metric rows found", source.name, f"{kind} content without step metrics",
+            Problem("no metric rows found", source.name, _instead(source, kind),
                     "one record per step: JSONL, CSV, trainer_state.json, a trainer's console output or a notebook")
         )  # fmt: skip
+    if source.damage:
+        note = Note(f"the compressed file breaks off ({source.damage[0]}): read up to there", source.name)
+        tables[0] = replace(tables[0], notes=(*tables[0].notes, note))
     return tables
+
+
+def _instead(source: Source, kind: str) -> str:
+    """Return what a file without rows holds, in words."""
+    suffix = source.name[source.name.rfind(".") :].lower()
+    if suffix in COMPRESSED and not source.compressed():
+        return f"content that is not compressed as {suffix} says"
+    from rlvitals.ingest.readers.csv import only_header
+
+    if kind == "console" and only_header(source.head()):
+        return "one line of column names and no rows"
+    return f"{kind} content without step metrics"
 
 
 def read_together(paths: Sequence[Path]) -> list[RawTable]:

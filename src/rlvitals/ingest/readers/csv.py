@@ -17,6 +17,7 @@ MAX_NAME = 120  # characters of a column name
 MAX_CELL = 1_000_000  # characters; longer cells (whole completions) are cut by the csv module with an error
 
 _NAME = re.compile(r"[A-Za-z_(#]")
+_DECIMAL_COMMA = re.compile(r"[-+]?\d*,\d+(?:[eE][-+]?\d+)?")  # beside ";" the comma is the decimal one
 
 
 def looks_like_table(head: bytes) -> bool:
@@ -28,6 +29,14 @@ def looks_like_table(head: bytes) -> bool:
     if len(lines) < 2:
         return False
     return sniff_delimiter(lines) != ""
+
+
+def only_header(head: bytes) -> bool:
+    """True when the first bytes hold a single line, of column names."""
+    lines = [line for line in head.decode("utf-8", "replace").splitlines() if line.strip()]
+    if len(lines) != 1 or len(head) >= 4096:
+        return False
+    return any(len(cells := next(csv.reader(lines, delimiter=d))) > 1 and _is_header(cells) for d in DELIMITERS)
 
 
 def sniff_delimiter(lines: list[str]) -> str:
@@ -58,7 +67,22 @@ def read(source: Source) -> list[RawTable]:
     head = source.head().removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
     lines = [line for line in head.replace("\r\n", "\n").replace("\r", "\n").split("\n") if line.strip()]
     delimiter = sniff_delimiter(lines[:-1] if len(lines) > 2 else lines) or ","
-    return [unwrap(_read_rows(csv.reader(_text(source), delimiter=delimiter), source.name))]
+    return [unwrap(_read_rows(csv.reader(_text(source), delimiter=delimiter), source.name, delimiter == ";"))]
+
+
+def _names(cells: list[str], twice: dict[str, str]) -> list[str]:
+    """Return a header in which a name that stands there again is "column 3", so that no alias takes it for anything.
+
+    `twice` gets new name -> the name it had.
+    """
+    out: list[str] = []
+    for at, cell in enumerate(cells, 1):
+        name = cell.strip()
+        if name and name in out:
+            twice[f"column {at}"] = name
+            name = f"column {at}"
+        out.append(name)
+    return out
 
 
 def _text(source: Source) -> Iterator[str]:
@@ -67,8 +91,10 @@ def _text(source: Source) -> Iterator[str]:
         yield from (piece + "\n" for piece in text.split("\r") if piece)
 
 
-def _read_rows(reader: Iterable[list[str]], name: str) -> RawTable:
+def _read_rows(reader: Iterable[list[str]], name: str, comma: bool) -> RawTable:
+    """Read the rows; with `comma`, decimal commas as points: spreadsheets write ";" between cells for their sake."""
     builder = TableBuilder(name)
+    twice: dict[str, str] = {}
     header: list[str] = []
     skipped = short = 0
     first_skipped = 0
@@ -84,11 +110,11 @@ def _read_rows(reader: Iterable[list[str]], name: str) -> RawTable:
             continue
         number_of_row += 1
         if not header:
-            header = [cell.strip() for cell in cells]
+            header = _names(cells, twice)
             continue
         if len(cells) != len(header):
             if _is_header(cells):
-                header = [cell.strip() for cell in cells]
+                header = _names(cells, twice)
                 continue
             short += 1
             if len(cells) > len(header) or len(cells) < 2:
@@ -97,10 +123,16 @@ def _read_rows(reader: Iterable[list[str]], name: str) -> RawTable:
                 continue
         elif cells[0].strip() == header[0]:
             if _is_header(cells):
-                header = [cell.strip() for cell in cells]
+                header = _names(cells, twice)
             continue
+        if comma:
+            cells = [cell.replace(",", ".") if _DECIMAL_COMMA.fullmatch(cell.strip()) else cell for cell in cells]
         builder.add(_row(header, cells), number_of_row)
     notes: list[Note] = []
+    if twice:
+        named = ", ".join(f"{new} ({old})" for new, old in list(twice.items())[:6])
+        text = f"columns of a name that stood before: only the first is taken for it; left as {named}"
+        notes.append(Note(text, name, 0, len(twice)))
     if skipped:
         notes.append(Note("skipped rows with another number of cells than the header", name, first_skipped, skipped))
     if short - skipped > 0:

@@ -22,6 +22,7 @@ _BARS = re.compile(r"(?<!Micro )\bStep (\d+) \|\s*(.*)$")
 _BAR_VALUE = re.compile(
     r"([A-Z][A-Za-z. -]*?):? ([-+]?\d[\d.]*(?:e[-+]?\d+)?)(%?)(?:/\d+ \(([\d.]+)%\))?(?: .*)?$", re.I
 )
+_NUMBER = re.compile(r"[-+]?\d+(?:\.\d*)?(?:e[-+]?\d+)?", re.I)  # what float() takes, of what the patterns let through
 _SECONDS = re.compile(r"(?:Time: )?([\d.]+)s$")
 _BAR_SIGNS = (frozenset({"Reward", "Max Off-Policy"}), frozenset({"Reward", "Async Level"}), frozenset({"Loss", "LR"}))
 _NAMED = re.compile(r"(?:^|\s)(?:perf|rollout|eval) (\d+): \{(?=['\"](?:rollout|perf|eval)/)")
@@ -110,7 +111,10 @@ def _bars(step: str, text: str) -> str:
         if match is None:
             continue
         share = match[4] or (match[2] if match[3] else "")
-        values[match[1]] = str(float(share) / 100) if share else match[2]
+        if not share:
+            values[match[1]] = match[2]
+        elif _NUMBER.fullmatch(share):
+            values[match[1]] = str(float(share) / 100)
     return _dict_text(values) if any(signs <= values.keys() for signs in _BAR_SIGNS) else ""
 
 
