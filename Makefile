@@ -25,7 +25,7 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 
 $(VENV)/.installed-dev: pyproject.toml requirements/torch.txt | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --requirement requirements/torch.txt
-	$(BIN)/python -m pip install --quiet --editable '.[test,dev]'
+	$(BIN)/python -m pip install --quiet --editable '.[test,oracles,dev]'
 	@touch $@ $(VENV)/.installed
 
 setup: $(VENV)/.installed-dev  ## create .venv with everything that development needs

@@ -88,10 +88,8 @@ def _truth() -> dict[str, Float64]:
     return {key: np.array([row[key] for row in rows], dtype=float) for key in rows[0]}
 
 
-@pytest.mark.parametrize(("trainer", "name"), _entries())
+@pytest.mark.parametrize(("trainer", "name"), [e for e in _entries() if e[1] not in {*HELD_OUT, *OTHERS}])
 def test_entry_agrees_with_the_truth(trainer: str, name: str) -> None:
-    if name in HELD_OUT or name in OTHERS:
-        pytest.skip("see the tests below")
     run = _run(trainer)
     assert run.trainer.name == SAMPLES[trainer][1]
     assert run.step.tolist() == list(range(SAMPLES[trainer][2], SAMPLES[trainer][2] + 16))

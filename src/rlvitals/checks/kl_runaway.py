@@ -279,7 +279,7 @@ CHECK = Check(
             rollback=Rollback.BEFORE_ONSET,
         ),
     },
-    leads_to=("H002", "R002", "R010", "R013", "R014", "S001", "U002", "E001", "E002", "E003"),
+    leads_to=("H002", "R002", "R010", "R013", "R014", "S001", "L001", "L004", "U002", "E001", "E002", "E003"),
     look_alikes=(
         LookAlike("A high level of KL", "it has settled, or grows like the square root of the step"),
         LookAlike("KL above 1 because training started from another checkpoint", "it was as high in the first rows"),

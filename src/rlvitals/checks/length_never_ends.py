@@ -170,7 +170,6 @@ CHECK = Check(
         "K002",
         "R009",
         "E001",
-        "K001",
     ),
     look_alikes=(
         LookAlike("a second end-of-sequence token", "lengths stay below the budget: L005"),
