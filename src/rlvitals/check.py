@@ -65,6 +65,8 @@ VERDICT_OF: Mapping[Action, Verdict] = {
     Action.WATCH: Verdict.WATCH,
     Action.NOTE: Verdict.HEALTHY,
 }
+MOVES = frozenset(a for a, v in VERDICT_OF.items() if v in (Verdict.ACT, Verdict.STOP))
+"""The actions that ask for a move now."""
 SEVERITY: tuple[Action, ...] = (
     Action.NOTE,
     Action.WATCH,

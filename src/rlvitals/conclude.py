@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from rlvitals.check import (
+    MOVES,
     SEVERITY,
     VERDICT_OF,
     Action,
@@ -155,7 +156,7 @@ def _consequences(
 
 
 def _asks_for_a_move(finding: Finding) -> bool:
-    return VERDICT_OF[finding.action] in (Verdict.ACT, Verdict.STOP)
+    return finding.action in MOVES
 
 
 def _distances(start: str, by_id: Mapping[str, Check], fired: frozenset[str], unseen: frozenset[str]) -> dict[str, int]:
@@ -199,10 +200,9 @@ def order_causes(causes: Sequence[Cause], by_id: Mapping[str, Check]) -> tuple[C
 
 def _weight(cause: Cause) -> int:
     """Return 3 when the cause or anything it led to asks for a move, 2 when it says to finish, else 1."""
-    actions = [cause.action, *(c.finding.action for c in cause.consequences)]
-    if any(VERDICT_OF[a] in (Verdict.ACT, Verdict.STOP) for a in actions):
+    if cause.asks_for_a_move:
         return 3
-    return 2 if Action.FINISH in actions else 1
+    return 2 if Action.FINISH in cause.actions else 1
 
 
 def judge(
@@ -214,7 +214,7 @@ def judge(
     """
     worst = Verdict.HEALTHY
     for cause in causes:
-        for action in (cause.action, *(c.finding.action for c in cause.consequences)):
+        for action in cause.actions:
             worst = max(worst, VERDICT_OF[action], key=_VERDICT_ORDER.index)
     if worst in (Verdict.ACT, Verdict.STOP):
         return worst, ""
@@ -234,7 +234,7 @@ def _usable(steps: int) -> str:
 
 
 def _serious(incident: Incident) -> bool:
-    return VERDICT_OF[incident.finding.action] in (Verdict.ACT, Verdict.STOP)
+    return incident.finding.action in MOVES
 
 
 def headline(verdict: Verdict, reason: str, causes: Sequence[Cause], incidents: Sequence[Incident]) -> str:
@@ -307,7 +307,7 @@ def ruled_out(examination: Examination, by_id: Mapping[str, Check], causes: Sequ
 
 def cost_of(causes: Sequence[Cause], view: View) -> Cost | None:
     """Return how much of the run came after the first cause began, with GPU-hours where step times were logged."""
-    serious = [c for c in causes if _weight(c) == 3]
+    serious = [c for c in causes if c.asks_for_a_move]
     if not serious or view.rows == 0:
         return None
     onset = serious[0].onset.first

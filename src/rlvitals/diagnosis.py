@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from rlvitals.check import Action, Finding, Onset, Outcome, Rollback, Verdict, Verify
+from rlvitals.check import MOVES, Action, Finding, Onset, Outcome, Rollback, Verdict, Verify
 from rlvitals.engine import Incident
 from rlvitals.schema import Run
 
@@ -35,6 +35,15 @@ class Cause:
     @property
     def onset(self) -> Onset:
         return self.finding.onset
+
+    @property
+    def actions(self) -> tuple[Action, ...]:
+        """What this cause and everything that it led to ask for."""
+        return (self.finding.action, *(c.finding.action for c in self.consequences))
+
+    @property
+    def asks_for_a_move(self) -> bool:
+        return not MOVES.isdisjoint(self.actions)
 
 
 @dataclass(frozen=True, slots=True)

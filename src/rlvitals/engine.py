@@ -84,7 +84,6 @@ class Track:
     quiet: int = 0  # looks in a row at which it did not, while an incident is open
     open: Incident | None = None
     past: tuple[Incident, ...] = ()
-    dropped: int = 0
 
     def after(self, outcome: Outcome, check: Check, step: int) -> Track:
         """Return the track after one more look."""
@@ -103,7 +102,7 @@ class Track:
             return replace(self, fired=0, quiet=self.quiet + 1)
         closed = replace(self.open, closed=step)
         past = (*self.past, closed)[-MAX_INCIDENTS:]
-        return Track(past=past, dropped=self.dropped + (len(self.past) + 1 - len(past)))
+        return Track(past=past)
 
 
 @dataclass(frozen=True)

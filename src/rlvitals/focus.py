@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rlvitals.check import VERDICT_OF, Verdict
+from rlvitals.check import MOVES, VERDICT_OF, Verdict
 from rlvitals.conclude import headline
 from rlvitals.diagnosis import Cause, Diagnosis
 from rlvitals.engine import Incident
 from rlvitals.errors import InputError, Problem
 
 _ORDER = (Verdict.HEALTHY, Verdict.WATCH, Verdict.ACT, Verdict.STOP)
-_MOVES = (Verdict.ACT, Verdict.STOP)
 
 
 def focus(diagnosis: Diagnosis, since: int) -> Diagnosis:
@@ -26,7 +25,7 @@ def focus(diagnosis: Diagnosis, since: int) -> Diagnosis:
     if since > last:
         found = f"the last step is {last}"
         raise InputError(Problem("nothing to show", f"--since {since}", found, f"a step up to {last}"))
-    causes = tuple(c for c in diagnosis.causes if _asks_for_a_move(c) or _last_step(c) >= since)
+    causes = tuple(c for c in diagnosis.causes if c.asks_for_a_move or _last_step(c) >= since)
     notes = tuple(c for c in diagnosis.notes if _last_step(c) >= since)
     incidents = tuple(i for i in diagnosis.incidents if i.closed is None or i.closed >= since)
     if (causes, notes, incidents) == (diagnosis.causes, diagnosis.notes, diagnosis.incidents):
@@ -45,11 +44,6 @@ def focus(diagnosis: Diagnosis, since: int) -> Diagnosis:
     )
 
 
-def _asks_for_a_move(cause: Cause) -> bool:
-    actions = (cause.action, *(c.finding.action for c in cause.consequences))
-    return any(VERDICT_OF[a] in _MOVES for a in actions)
-
-
 def _last_step(cause: Cause) -> int:
     """Return the last step that a cause or one of its consequences is based on."""
     findings = (cause.finding, *(c.finding for c in cause.consequences))
@@ -63,6 +57,6 @@ def _verdict(diagnosis: Diagnosis, causes: tuple[Cause, ...], incidents: tuple[I
     for cause in causes:
         for action in (cause.action, *(c.finding.action for c in cause.consequences)):
             worst = max(worst, VERDICT_OF[action], key=_ORDER.index)
-    if worst is Verdict.HEALTHY and any(VERDICT_OF[i.finding.action] in _MOVES for i in incidents):
+    if worst is Verdict.HEALTHY and any(i.finding.action in MOVES for i in incidents):
         return Verdict.WATCH
     return worst
