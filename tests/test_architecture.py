@@ -31,7 +31,10 @@ ALLOWED: dict[str, frozenset[str]] = {
     "runconfig": MODEL,
     "runbook": MODEL | {"stats"},
     "settings": MODEL | {"metrics", "runconfig"},
-    "ingest": INGEST,
+    "env": frozenset(),
+    "worker": frozenset({"errors"}),
+    "rollouts": MODEL | {"metrics", "env", "settings", "runconfig"},
+    "ingest": INGEST | {"rollouts"},
     "view": MODEL | {"metrics", "stats"},
     "check": MODEL | {"metrics", "stats"},
     "checks": JUDGE | {"rlvitals"},
@@ -44,9 +47,16 @@ ALLOWED: dict[str, frozenset[str]] = {
     "false_alarms": MODEL,
     "reference": ANSWER | {"ingest", "false_alarms", "runconfig"},
     "report": ANSWER | {"rlvitals"},
-    "live": ANSWER | {"ingest", "settings", "report"},
-    "cli": ANSWER | INGEST | {"ingest", "report", "live", "reference", "false_alarms", "focus", "rlvitals"},
-    "grpo": frozenset({"errors"}),  # the reference trainer: torch lives here
+    "audit": MODEL | {"metrics", "stats", "tails", "env", "worker", "rollouts", "settings", "runconfig"},
+    "live": ANSWER | {"ingest", "settings", "report", "rollouts", "env", "runconfig", "audit", "reference", "rlvitals"},
+    "record": ANSWER | INGEST | {"ingest", "rollouts", "report"},
+    # the reference trainer: torch lives here
+    "grpo": MODEL | {"env", "worker", "rollouts", "live", "settings", "runconfig"},
+    "lab": ANSWER | INGEST | {"ingest", "rollouts", "env", "worker", "live", "grpo", "report", "audit"},
+    "cli": ANSWER
+    | INGEST
+    | {"ingest", "rollouts", "report", "live", "reference", "false_alarms", "focus", "env", "worker", "audit", "record"}
+    | {"grpo", "lab", "rlvitals"},
     "rlvitals": frozenset(),
     "__main__": frozenset({"cli"}),
 }  # fmt: skip

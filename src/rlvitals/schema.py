@@ -111,6 +111,26 @@ class Note:
     count: int = 1
 
 
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One rollout that shows something, named so that it can be looked up: by (step, group, index).
+
+    Attributes:
+        shows: the rollout fact that chose it.
+        excerpt: a bounded piece of its text, untrusted: escape it in every view.
+        source, row: file and row it was read from, "" and -1 for a live run.
+    """
+
+    shows: str
+    step: int
+    group: str
+    index: int
+    reward: float = float("nan")
+    excerpt: str = ""
+    source: str = ""
+    row: int = -1
+
+
 @dataclass(frozen=True)
 class Evals:
     """One held-out set over training.

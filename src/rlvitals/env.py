@@ -1,0 +1,95 @@
+"""The environment protocol: one way to pose a task, used by preflight, replay, the reference trainer and the lab.
+
+A single-turn task is an `Env` whose first step is done. Nothing here runs a model; text goes in, a `Step` comes out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+
+class VerifierStatus(StrEnum):
+    """What a verifier said about one completion. An error is never a wrong answer."""
+
+    RIGHT = "right"
+    WRONG = "wrong"
+    NO_PARSE = "no parse"  # no answer could be read from the completion
+    ERROR = "error"  # the verifier itself failed
+    TIMEOUT = "timeout"  # the verifier did not answer in time
+
+
+class StopReason(StrEnum):
+    """Why a trajectory ended."""
+
+    EOS = "eos"
+    BUDGET = "budget"  # token budget used up
+    TIMEOUT = "timeout"
+    ERROR = "error"
+    TOOL = "tool"  # a tool ended it
+    ENV = "env"  # the environment ended it
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn. `role` is "system", "user", "assistant" or "tool"."""
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One task instance.
+
+    Attributes:
+        id: stable over runs; the prompt id of its rollouts.
+        messages: what the policy sees first.
+        gold: the expected answer as text, "" where the environment knows it otherwise.
+        family, tier: kind and difficulty, "" where there is none.
+        extra: further columns of the dataset, handed to the verifier.
+    """
+
+    id: str
+    messages: tuple[Message, ...]
+    gold: str = ""
+    family: str = ""
+    tier: str = ""
+    extra: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What the environment answers to one assistant turn.
+
+    Attributes:
+        messages: what is added to the conversation before the next turn; empty when done.
+        rewards: reward parts of this turn, unweighted; empty unless something was scored.
+        raw: the verifier's own output as text, before it was turned into a reward.
+        status: what the verifier said; None while nothing was verified.
+        done: the trajectory is over; `reason` says why, None while it goes on or when the policy stopped by itself.
+    """
+
+    messages: tuple[Message, ...] = ()
+    rewards: Mapping[str, float] = field(default_factory=dict)
+    raw: str = ""
+    status: VerifierStatus | None = None
+    done: bool = True
+    reason: StopReason | None = None
+
+
+class Env(Protocol):
+    """One task, played one trajectory at a time."""
+
+    version: str
+    """Identity of the environment and its verifier; a change mid-run is a finding."""
+
+    def reset(self, item: Item, seed: int) -> tuple[Message, ...]:
+        """Start a trajectory; return the first messages. The same item and seed start the same trajectory."""
+        ...
+
+    def step(self, text: str) -> Step:
+        """Take one assistant turn. Raises whatever goes wrong: the caller records an error, never a reward of 0."""
+        ...

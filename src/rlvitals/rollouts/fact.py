@@ -1,0 +1,96 @@
+"""A rollout fact: what is counted over rollouts, in parts that merge, and the per-step series that come out of it.
+
+`fold(batch)` turns a batch into `Sums` keyed by step (and group, family ...), `Sums.merge` joins the parts of any
+number of batches, files or workers, and `finish(sums)` reduces them to one value per step and metric. Counts merge
+exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from rlvitals.rollouts.table import Batch
+from rlvitals.schema import Example, Float64, Int64
+
+Keys = tuple[npt.NDArray[np.int64] | npt.NDArray[np.object_], ...]
+Series = Mapping[str, tuple[Int64, Float64]]
+"""metric -> (steps int64[k] strictly increasing, values float64[k])."""
+
+_REDUCE: Mapping[str, np.ufunc] = {"sum": np.add, "min": np.minimum, "max": np.maximum}
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Values reduced over rows that share their keys.
+
+    Args:
+        keys: one array[rows] per key; the first is the step. Text keys are object arrays of str.
+        values: name -> float64[rows]; counts are exact up to 2**53.
+        how: name -> "sum", "min" or "max"; names left out are summed.
+    """
+
+    keys: Keys
+    values: Mapping[str, Float64]
+    how: Mapping[str, str]
+
+    @property
+    def rows(self) -> int:
+        return int(self.keys[0].shape[0]) if self.keys else 0
+
+    @classmethod
+    def of(cls, keys: Keys, values: Mapping[str, Float64], how: Mapping[str, str] | None = None) -> Sums:
+        """Reduce rows to one per distinct key, in key order."""
+        how = how or {}
+        rows = int(keys[0].shape[0])
+        if rows == 0:
+            return cls(keys, dict(values), how)
+        codes = [np.unique(k.astype(str) if k.dtype == object else k, return_inverse=True)[1] for k in keys]
+        order = np.lexsort(codes[::-1])
+        sorted_codes = np.stack([c[order] for c in codes])
+        starts = np.flatnonzero(np.concatenate([[True], np.any(sorted_codes[:, 1:] != sorted_codes[:, :-1], axis=0)]))
+        reduced = {n: _REDUCE[how.get(n, "sum")].reduceat(v[order], starts) for n, v in values.items()}
+        return cls(tuple(k[order][starts] for k in keys), reduced, how)
+
+    @classmethod
+    def merge(cls, parts: Sequence[Sums]) -> Sums:
+        """Join parts of the same fact; the result does not depend on how the rollouts were divided, counts exactly."""
+        filled = [p for p in parts if p.rows]
+        if not filled:
+            return parts[0]
+        names = sorted({n for p in filled for n in p.values})
+        how = {n: h for p in filled for n, h in p.how.items()}
+        empty = {"sum": 0.0, "min": np.inf, "max": -np.inf}
+
+        def column(p: Sums, name: str) -> Float64:
+            found = p.values.get(name)
+            return found if found is not None else np.full(p.rows, empty[how.get(name, "sum")])
+
+        keys = tuple(np.concatenate([p.keys[i] for p in filled]) for i in range(len(filled[0].keys)))
+        return cls.of(keys, {n: np.concatenate([column(p, n) for p in filled]) for n in names}, how)
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One thing that is counted over rollouts.
+
+    Attributes:
+        name: kebab-case.
+        reads: columns of the table it needs; where one is missing in a batch, that batch counts nothing.
+        reads_text: it looks at text, so it sees a stratified sample (at most 64 per step) unless told otherwise.
+        fold: batch -> sums.
+        finish: merged sums -> series.
+        metrics: names of the series, for the table of metrics; open families end in "/*".
+        examples: batch -> rollouts worth showing, at most a few per step; None where there is nothing to show.
+    """
+
+    name: str
+    reads: tuple[str, ...]
+    fold: Callable[[Batch], Sums]
+    finish: Callable[[Sums], Series]
+    metrics: tuple[str, ...]
+    reads_text: bool = False
+    examples: Callable[[Batch], tuple[Example, ...]] | None = None

@@ -1,0 +1,141 @@
+"""The canonical rollout table: one row per trajectory, in batches of numpy columns.
+
+Every dump is turned into batches of this form by a reader (`rollouts/readers/`), our own trainer writes parquet
+files with exactly these columns, and the live monitor builds a batch per step. Facts (`rollouts/facts/`) see nothing
+else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+import numpy.typing as npt
+
+Column = npt.NDArray[np.float64] | npt.NDArray[np.int64] | npt.NDArray[np.object_]
+
+
+class Kind(StrEnum):
+    """How a column is held in a batch and what stands for "not there"."""
+
+    INTEGER = "integer"  # int64; absent = MISSING
+    NUMBER = "number"  # float64; absent = NaN
+    TEXT = "text"  # object array of str; absent = None
+    TOKENS = "tokens"  # object array of float64 arrays, one value per completion token; absent = None
+
+
+MISSING = -(2**63)
+PART = "reward_part/"  # open family of NUMBER columns: one per reward component, unweighted where possible
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One column of the table."""
+
+    name: str
+    kind: Kind
+    unit: str
+    meaning: str
+
+
+FIELDS: tuple[Field, ...] = (
+    Field("step", Kind.INTEGER, "steps", "Training step that the rollout was used for."),
+    Field("group", Kind.TEXT, "", "Group within the step: rollouts that share a baseline."),
+    Field("index", Kind.INTEGER, "", "Number of the rollout in its group, from 0."),
+    Field("prompt_id", Kind.TEXT, "", "Identity of the prompt over steps."),
+    Field("family", Kind.TEXT, "", "Task family, data source or environment."),
+    Field("tier", Kind.TEXT, "", "Difficulty tier or level."),
+    Field("split", Kind.TEXT, "", '"train" or "eval"; absent counts as train.'),
+    Field("segment", Kind.INTEGER, "", "Stretch between restarts, from 0."),
+    Field("prompt", Kind.TEXT, "", "Prompt text, or the first messages joined."),
+    Field("completion", Kind.TEXT, "", "Completion text; of several turns the assistant's, joined."),
+    Field("turns", Kind.INTEGER, "turns", "Assistant turns."),
+    Field("gold", Kind.TEXT, "", "Expected answer."),
+    Field("reward", Kind.NUMBER, "reward", "Total reward before KL terms; NaN = no reward (verifier error)."),
+    Field("correct", Kind.NUMBER, "fraction", "1 right, 0 wrong, by the verifier or accuracy column."),
+    Field("raw_output", Kind.TEXT, "", "The verifier's own output before it became a reward."),
+    Field("parsed", Kind.TEXT, "", "Answer that the parser read."),
+    Field("verifier_status", Kind.TEXT, "", "right, wrong, no parse, error or timeout (env.VerifierStatus)."),
+    Field("verifier_seconds", Kind.NUMBER, "seconds", "Time the verifier took."),
+    Field("advantage", Kind.NUMBER, "advantage units", "Advantage used by the update."),
+    Field("tokens", Kind.INTEGER, "tokens", "Completion length."),
+    Field("prompt_tokens", Kind.INTEGER, "tokens", "Prompt length."),
+    Field("stop_reason", Kind.TEXT, "", "eos, budget, timeout, error, tool or env (env.StopReason)."),
+    Field("policy_version", Kind.INTEGER, "versions", "Version of the weights that sampled it."),
+    Field("trainer_version", Kind.INTEGER, "versions", "Version of the weights that it updated."),
+    Field("sampler_logp", Kind.TOKENS, "nats", "Log-probability of each token under the sampler."),
+    Field("trainer_logp", Kind.TOKENS, "nats", "Log-probability of each token under the trainer, before the update."),
+    Field("sampler_logp_sum", Kind.NUMBER, "nats", "Sum of the sampler's log-probabilities."),
+    Field("trainer_logp_sum", Kind.NUMBER, "nats", "Sum of the trainer's log-probabilities."),
+    Field("mismatch_abs_mean", Kind.NUMBER, "nats", "Mean over tokens of |trainer - sampler| log-probability."),
+    Field("mismatch_k3_mean", Kind.NUMBER, "nats", "Mean over tokens of k3(trainer / sampler)."),
+    Field("mismatch_abs_max", Kind.NUMBER, "nats", "Largest |trainer - sampler| log-probability of a token."),
+    Field("entropy_mean", Kind.NUMBER, "nats", "Mean entropy of the policy over completion tokens."),
+    Field("seed", Kind.INTEGER, "", "Seed that replays it."),
+    Field("temperature", Kind.NUMBER, "", "Sampling temperature in force."),
+    Field("top_p", Kind.NUMBER, "fraction", "Nucleus in force."),
+    Field("token_budget", Kind.INTEGER, "tokens", "Completion budget in force."),
+    Field("env_version", Kind.TEXT, "", "Environment version or hash."),
+    Field("reward_version", Kind.TEXT, "", "Reward version or hash."),
+    Field("sampler_version", Kind.TEXT, "", "Hash of the sampler's configuration."),
+)
+BY_NAME: Mapping[str, Field] = {f.name: f for f in FIELDS}
+TEXT_HEAVY = frozenset({"prompt", "completion", "raw_output"})
+"""Columns read only when asked for: they are most of the bytes."""
+
+
+def kind_of(name: str) -> Kind:
+    """Return the kind of a column. Raises KeyError for a name that is none."""
+    return Kind.NUMBER if name.startswith(PART) else BY_NAME[name].kind
+
+
+def absent(kind: Kind, rows: int) -> Column:
+    """Return a column that says "not there" in every row."""
+    if kind is Kind.INTEGER:
+        return np.full(rows, MISSING, dtype=np.int64)
+    if kind is Kind.NUMBER:
+        return np.full(rows, np.nan)
+    return np.full(rows, None, dtype=object)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Consecutive rollouts of one source.
+
+    Args:
+        rows: number of rollouts.
+        columns: canonical name -> array[rows] of the kind of its field; a column nobody wrote is left out.
+        source: file they came from; `first_row` the number of their first row in it.
+    """
+
+    rows: int
+    columns: Mapping[str, Column]
+    source: str = ""
+    first_row: int = 0
+    notes: tuple[str, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        wrong = [f"{name}: {column.shape[0]}" for name, column in self.columns.items() if column.shape[0] != self.rows]
+        if wrong:
+            raise ValueError(f"columns of another length than {self.rows}: {', '.join(wrong)}")
+
+    def has(self, name: str) -> bool:
+        return name in self.columns
+
+    def integer(self, name: str) -> npt.NDArray[np.int64]:
+        """Return an INTEGER column, MISSING where absent."""
+        return np.asarray(self.columns.get(name, absent(Kind.INTEGER, self.rows)))
+
+    def number(self, name: str) -> npt.NDArray[np.float64]:
+        """Return a NUMBER column, NaN where absent."""
+        return np.asarray(self.columns.get(name, absent(Kind.NUMBER, self.rows)))
+
+    def text(self, name: str) -> npt.NDArray[np.object_]:
+        """Return a TEXT column, None where absent."""
+        return np.asarray(self.columns.get(name, absent(Kind.TEXT, self.rows)))
+
+    def parts(self) -> tuple[str, ...]:
+        """Return the reward components, without their prefix, sorted."""
+        return tuple(sorted(n.removeprefix(PART) for n in self.columns if n.startswith(PART)))
