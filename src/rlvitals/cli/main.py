@@ -14,9 +14,13 @@ from typer.core import TyperGroup
 from rlvitals import __version__
 from rlvitals.cli.check import check
 from rlvitals.cli.common import Exit, show_problems
+from rlvitals.cli.compare import compare
 from rlvitals.cli.demo import demo
 from rlvitals.cli.explain import explain
 from rlvitals.cli.metrics import metrics
+from rlvitals.cli.record import record
+from rlvitals.cli.rollback import rollback
+from rlvitals.cli.verify import verify
 from rlvitals.errors import InputError, Problem
 
 
@@ -66,6 +70,10 @@ def root(
 
 app.command(rich_help_panel="Diagnose")(check)
 app.command(rich_help_panel="Diagnose")(demo)
+app.command(rich_help_panel="After the diagnosis")(verify)
+app.command(rich_help_panel="After the diagnosis")(compare)
+app.command(rich_help_panel="After the diagnosis")(record)
+app.command(rich_help_panel="After the diagnosis")(rollback)
 app.command(rich_help_panel="Understand")(explain)
 app.command(rich_help_panel="Understand")(metrics)
 

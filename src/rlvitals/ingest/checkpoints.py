@@ -1,4 +1,4 @@
-"""Checkpoints on disk, as events: TRL and HF folders, verl global_step folders, chapter-7 files, tinker's list."""
+"""Checkpoints on disk, as events: TRL and HF folders, verl, OpenRLHF, NeMo-RL, prime-rl, chapter 7, tinker's list."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from rlvitals.ingest.checkpoint_layouts import state_of, step_of
 from rlvitals.schema import Event, EventKind
 
 MAX_FOLDERS = 2_000  # folders that are looked into (convention)
@@ -48,7 +49,7 @@ def _folders(top: Path) -> Iterator[Path]:
 
 
 def _checkpoint_name(name: str) -> bool:
-    return bool(_HF.fullmatch(name) or _VERL.fullmatch(name))
+    return bool(_HF.fullmatch(name) or _VERL.fullmatch(name) or step_of(name) is not None)
 
 
 def _subfolders(folder: Path) -> list[Path]:
@@ -69,6 +70,8 @@ def _in_folder(folder: Path, top: Path) -> Iterator[Event]:
         hf, verl, pth = _HF.fullmatch(entry.name), _VERL.fullmatch(entry.name), _CHAPTER7.fullmatch(entry.name)
         if hf and entry.is_dir():
             yield _event(int(hf[1]), entry, top, *_hf_state(entry))
+        elif (other := step_of(entry.name)) is not None and entry.is_dir() and (state := state_of(entry)):
+            yield _event(other, entry, top, *state)
         elif verl and entry.is_dir():
             yield _event(int(verl[1]), entry, top, *_verl_state(entry, int(verl[1]), latest))
         elif pth and entry.is_file():

@@ -50,16 +50,16 @@ def to_dict(diagnosis: Diagnosis) -> dict[str, Any]:
         "cost": None if d.cost is None else asdict(d.cost),
         "crash": d.crash,
     }
-    plain: dict[str, Any] = _plain(out)
-    return plain
+    done: dict[str, Any] = plain(out)
+    return done
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Return a value that JSON can hold: no NaN, no lone surrogates, no numpy scalars, no tuples, no enums."""
     if isinstance(value, dict):
-        return {_plain(str(k)): _plain(v) for k, v in value.items()}
+        return {plain(str(k)): plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
+        return [plain(v) for v in value]
     if isinstance(value, str):
         return str.__str__(value).encode("utf-8", "backslashreplace").decode("utf-8")
     if value is None or isinstance(value, bool):
@@ -67,7 +67,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, int):
         return int(value)
     if hasattr(value, "item"):  # a numpy scalar
-        return _plain(value.item())
+        return plain(value.item())
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
     raise TypeError(f"a diagnosis holds a {type(value).__name__}, which the JSON report does not know")

@@ -1,0 +1,208 @@
+"""`rlvitals compare`: where runs part, which arm the seeds support, and whether a resume is the same experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rlvitals.cli.answers import FORMAT_HELP, deliver, known_format
+from rlvitals.cli.common import (
+    INPUT_PANEL,
+    MAP_HELP,
+    SETTINGS_HELP,
+    SHOW_PANEL,
+    Exit,
+    Extras,
+    leave,
+    load_run,
+    missing_paths,
+    read_extras,
+)
+from rlvitals.errors import InputError, Problem
+
+if TYPE_CHECKING:
+    from rlvitals.record.arms import Interval
+    from rlvitals.record.compare import Comparison
+    from rlvitals.record.pair import Pair
+    from rlvitals.record.resume import Resume
+    from rlvitals.reference.page import Page, Section
+    from rlvitals.schema import Run
+
+MAX_PARTINGS = 12  # metrics of a pair that are shown, those that part first
+RUNS_HELP = "Runs; the first is the baseline. NAME=RUN,RUN,... is an arm of several seeds."
+
+
+def compare(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help=RUNS_HELP)],
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Two runs, BEFORE and AFTER: is the resumed run the same experiment?")
+    ] = False,
+    format: Annotated[
+        str, typer.Option("--format", "-f", metavar="FORMAT", help=FORMAT_HELP, rich_help_panel=SHOW_PANEL)
+    ] = "terminal",
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE", help="Write it to this file.", rich_help_panel=SHOW_PANEL),
+    ] = None,
+    map_: Annotated[
+        list[str] | None, typer.Option("--map", metavar="METRIC=KEY", help=MAP_HELP, rich_help_panel=INPUT_PANEL)
+    ] = None,
+    settings: Annotated[
+        Path | None, typer.Option("--settings", metavar="FILE", help=SETTINGS_HELP, rich_help_panel=INPUT_PANEL)
+    ] = None,
+) -> None:
+    """Compare runs: the first step where they part, what parted first, and a winner only if the data names one.
+
+    Exit code 0: compared; with --resume: the same experiment
+    Exit code 1: with --resume: another experiment
+    Exit code 2: wrong usage, or an input that cannot be read
+    Exit code 3: with --resume: cannot say
+    """
+    problems: list[Problem] = []
+    known_format(format, problems)
+    arms = _arms(runs, problems)
+    if resume and len(runs) != 2:
+        problems.append(Problem("not two runs", "compare --resume", str(len(runs)), "BEFORE and AFTER"))
+    if not resume and len(arms) < 2 and not problems:
+        problems.append(Problem("nothing to compare", "compare", f"{len(arms)} run", "two runs or more"))
+    extras = read_extras(map_, None, settings, problems)
+    if problems:
+        raise InputError(*problems)
+    if resume:
+        from rlvitals.record.resume import Answer, compare_resume
+
+        found = compare_resume(load_run([runs[0]], extras), load_run([runs[1]], extras))
+        deliver(resume_page(found, runs), found, format, out)
+        codes = {Answer.SAME: Exit.OK, Answer.DIFFERENT: Exit.FINDINGS, Answer.CANNOT_SAY: Exit.CANNOT_SAY}
+        leave(codes[found.answer])
+        return
+    from rlvitals.record.compare import compare as compare_arms
+
+    comparison = compare_arms({name: _load(paths, extras) for name, paths in arms.items()})
+    deliver(page(comparison), comparison, format, out)
+
+
+def _arms(runs: Sequence[str], problems: list[Problem]) -> dict[str, list[str]]:
+    """Return the arms: NAME=RUN,RUN or a run under its own name."""
+    arms: dict[str, list[str]] = {}
+    for text in runs:
+        name, sign, paths = text.partition("=")
+        named = bool(sign) and not Path(text).exists()
+        parts = [p for p in paths.split(",") if p] if named else [text]
+        label = name if named else (Path(text).name or text)
+        if label in arms:
+            label = text
+        if not parts:
+            problems.append(Problem("an arm without runs", "compare", repr(text), "NAME=RUN,RUN"))
+        problems += missing_paths(parts)
+        arms.setdefault(label, []).extend(parts)
+    return arms
+
+
+def _load(paths: Sequence[str], extras: Extras) -> list[Run]:
+    return [load_run([path], extras) for path in paths]
+
+
+def resume_page(found: Resume, runs: Sequence[str]) -> Page:
+    """Return the answer about a resume as a page."""
+    from rlvitals.reference import page as p
+    from rlvitals.report.words import clean
+
+    rows = tuple((i.state.value, clean(i.name), clean(i.text)) for i in found.items)
+    return p.page(
+        f"Resume of {clean(Path(runs[0]).name)} by {clean(Path(runs[1]).name)} at step {found.boundary}",
+        clean(found.headline),
+        p.section("What must carry over", p.Table(("", "what", "what was seen"), rows)),
+        p.section("Look at these again, a version changed", p.Bullets(found.reopened)),
+    )
+
+
+def page(found: Comparison) -> Page:
+    """Return a comparison as a page."""
+    from rlvitals.reference import page as p
+    from rlvitals.report.words import clean, number
+
+    arms = tuple((clean(a.name), str(a.seeds), number(a.iqm.value), _interval(a.iqm)) for a in found.arms)
+    contrasts = tuple(
+        (
+            f"{clean(c.a)} against {clean(c.b)}",
+            number(c.difference.value),
+            _interval(c.difference),
+            f"{number(c.probability_of_improvement.value)} ({_interval(c.probability_of_improvement)})",
+            clean(c.winner) or "none",
+            str(c.seeds_needed or "unknown"),
+        )
+        for c in found.contrasts
+    )
+    choices = tuple(
+        (
+            clean(run), clean(c.held_out), str(c.step), number(c.score), f"{number(c.best_score)} at {c.best_step}",
+            f"{number(c.low)} to {number(c.high)}", number(c.bias),
+        )
+        for run, each in found.choices.items()
+        for c in each
+    )  # fmt: skip
+    head = ("", "difference", "95% interval", "chance that a seed is better", "winner", "seeds per arm needed")
+    chosen = ("run", "held-out", "take step", "score", "highest seen", "95% interval", "best-of-n bias")
+    return p.page(
+        "Comparison",
+        clean(found.headline),
+        p.section(
+            f"Arms: interquartile mean of the {clean(found.scored_on)}",
+            p.Table(("arm", "seeds", "value", "95% interval"), arms),
+        ),
+        p.section("Contrasts", p.Table(head, contrasts)),
+        *(section for pair in found.pairs for section in _pair(pair)),
+        p.section("Checkpoint, by held-out score alone", p.Table(chosen, choices)),
+    )
+
+
+def _interval(found: Interval) -> str:
+    from rlvitals.report.words import number
+
+    return f"{number(found.low)} to {number(found.high)}" if found.low == found.low else "one seed: none"
+
+
+def _pair(pair: Pair) -> tuple[Section | None, ...]:
+    from rlvitals.reference import page as p
+    from rlvitals.report.words import clean, number
+
+    title = f"{clean(pair.a)} and {clean(pair.b)}"
+    partings = tuple(
+        (
+            clean(m.metric),
+            str(m.first),
+            str(m.lasting) if m.lasting >= 0 else "never",
+            number(m.a),
+            number(m.b),
+        )
+        for m in pair.partings[:MAX_PARTINGS]
+    )
+    paired = pair.differences[0] if pair.differences else None
+    lead = "" if paired is None else f"{'Paired by step' if paired.paired else 'Not paired'}: {clean(paired.why)}."
+    rows = tuple(
+        (clean(d.metric), number(d.difference), f"{number(d.low)} to {number(d.high)}", str(d.steps))
+        for d in pair.differences
+    )
+    findings = (
+        *(f"new: {clean(n)}" for n in pair.new),
+        *(f"gone: {clean(n)}" for n in pair.gone),
+        *(f"same: {clean(n)}" for n in pair.same),
+    )
+    settings = tuple((clean(s.name), clean(s.a), clean(s.b)) for s in pair.settings)
+    return (
+        p.section(
+            f"{title}: where they part, over {pair.common_steps} common steps",
+            p.Table(("metric", "first differs at step", "lasting from", pair.a, pair.b), partings),
+        ),
+        p.section(
+            f"{title}: last third, first minus second",
+            p.Paragraph(lead),
+            p.Table(("metric", "difference", "95% interval", "steps"), rows),
+        ),
+        p.section(f"{title}: settings that differ", p.Table(("setting", pair.a, pair.b), settings)),
+        p.section(f"{title}: findings of the second run", p.Bullets(findings)),
+    )

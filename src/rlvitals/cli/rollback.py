@@ -1,0 +1,81 @@
+"""`rlvitals rollback`: which checkpoint to resume from, why, and how. Changes nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rlvitals.cli.answers import FORMAT_HELP, deliver, known_format
+from rlvitals.cli.common import (
+    INPUT_PANEL,
+    MAP_HELP,
+    SETTINGS_HELP,
+    SHOW_PANEL,
+    Exit,
+    leave,
+    load_run,
+    missing_paths,
+    read_extras,
+)
+from rlvitals.errors import InputError
+
+if TYPE_CHECKING:
+    from rlvitals.record.rollback import Advice
+    from rlvitals.reference.page import Page
+
+
+def rollback(
+    path: Annotated[str, typer.Argument(metavar="RUN", help="The run's folder, with its log and checkpoints.")],
+    format: Annotated[
+        str, typer.Option("--format", "-f", metavar="FORMAT", help=FORMAT_HELP, rich_help_panel=SHOW_PANEL)
+    ] = "terminal",
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE", help="Write it to this file.", rich_help_panel=SHOW_PANEL),
+    ] = None,
+    map_: Annotated[
+        list[str] | None, typer.Option("--map", metavar="METRIC=KEY", help=MAP_HELP, rich_help_panel=INPUT_PANEL)
+    ] = None,
+    settings: Annotated[
+        Path | None, typer.Option("--settings", metavar="FILE", help=SETTINGS_HELP, rich_help_panel=INPUT_PANEL)
+    ] = None,
+) -> None:
+    """Say which checkpoint to resume from, why that one, and the command for your trainer. Nothing is changed.
+
+    Exit code 0: a complete checkpoint is named, or none is needed
+    Exit code 2: wrong usage, or an input that cannot be read
+    Exit code 3: a rollback is asked for and no complete checkpoint is known
+    """
+    problems = missing_paths([path])
+    known_format(format, problems)
+    extras = read_extras(map_, None, settings, problems)
+    if problems:
+        raise InputError(*problems)
+    from rlvitals.conclude import diagnose
+    from rlvitals.record.rollback import advise
+
+    base = Path(path) if Path(path).is_dir() else Path(path).parent
+    found = advise(diagnose(load_run([path], extras)), base)
+    deliver(page(found), found, format, out)
+    leave(Exit.OK if found.kind == "none" or found.step is not None else Exit.CANNOT_SAY)
+
+
+def page(found: Advice) -> Page:
+    """Return the advice as a page."""
+    from rlvitals.reference import page as p
+    from rlvitals.report.words import clean
+
+    if found.kind == "none":
+        return p.page(f"Rollback of {clean(found.name)}: not needed", clean(found.why))
+    where = f"step {found.step}: {clean(found.path)}" if found.step is not None else "no complete checkpoint"
+    rows = tuple((str(x.step), clean(x.path), clean(x.why)) for x in found.passed)
+    return p.page(
+        f"Rollback of {clean(found.name)}: {where}",
+        clean(f"{found.why}. {found.note}".strip()),
+        p.section("The fault began", p.Paragraph(found.onset)),
+        p.section("Resume with", p.Code(clean(found.command))),
+        p.section("Change first", p.Bullets(tuple(clean(k) for k in found.knobs))),
+        p.section("Passed over", p.Table(("step", "checkpoint", "why"), rows)),
+    )

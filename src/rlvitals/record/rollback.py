@@ -1,0 +1,105 @@
+"""Where to roll back to, with the files looked at: the newest complete checkpoint, why, and how to resume from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from rlvitals.check import Rollback
+from rlvitals.diagnosis import Diagnosis
+from rlvitals.ingest.checkpoint_files import problems
+from rlvitals.record.resume_commands import resume_command
+from rlvitals.schema import Event, EventKind
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """A checkpoint that was passed over."""
+
+    step: int
+    path: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """The checkpoint to resume from. Nothing is changed by anyone but the user.
+
+    Attributes:
+        step, path: None and "" when none is complete; `wanted` is the step that the diagnosis asks for.
+        knobs: what to change before resuming, in the trainer's words.
+    """
+
+    name: str
+    kind: str
+    step: int | None
+    path: str
+    wanted: int | None
+    why: str
+    onset: str
+    command: str
+    knobs: tuple[str, ...]
+    passed: tuple[Passed, ...]
+    note: str
+
+
+def advise(diagnosis: Diagnosis, base: Path) -> Advice:
+    """Return where to roll a diagnosed run back to; `base` is the run's folder, against which paths are relative."""
+    target, run = diagnosis.rollback, diagnosis.run
+    cause = next(iter(diagnosis.causes), None)
+    onset = str(cause.onset) if cause is not None else ""
+    knobs = tuple(f"{s.knob}: {s.move}" if s.move else s.knob for s in diagnosis.plan if s.knob)
+    if target.kind is Rollback.NONE:
+        return Advice(diagnosis.name, target.kind.value, None, "", None, target.reason, onset, "", knobs, (), "")
+    events = run.events if run is not None else ()
+    known = sorted(
+        (e for e in events if e.kind is EventKind.CHECKPOINT and e.step is not None), key=lambda e: e.step or 0
+    )
+    limit = target.step if target.step is not None else (known[-1].step if known else None)
+    chosen, passed = _newest_whole([e for e in known if limit is None or (e.step or 0) <= limit], base)
+    passed = (*(p for p in passed), *_later(known, limit))
+    trainer = diagnosis.trainer
+    if chosen is None:
+        note = (
+            "No checkpoint is known here: name the folder that holds them as the run, or roll back by hand."
+            if not known
+            else "No complete checkpoint lies at or before that step."
+        )
+        return Advice(
+            diagnosis.name, target.kind.value, None, "", target.step, target.reason, onset, "", knobs, passed, note
+        )
+    step = chosen.step or 0
+    command = resume_command(trainer, chosen.path, step)
+    return Advice(
+        diagnosis.name,
+        target.kind.value,
+        step,
+        chosen.path,
+        target.step,
+        target.reason,
+        onset,
+        command,
+        knobs,
+        passed,
+        chosen.detail,
+    )
+
+
+def _newest_whole(candidates: list[Event], base: Path) -> tuple[Event | None, tuple[Passed, ...]]:
+    passed: list[Passed] = []
+    for event in reversed(candidates):
+        why = "" if event.complete else (event.detail or "incomplete")
+        path = base / event.path
+        if not why and path.exists():
+            why = "; ".join(problems(path)[:3])
+        if not why:
+            return event, tuple(passed)
+        passed.append(Passed(event.step or 0, event.path, why))
+    return None, tuple(passed)
+
+
+def _later(known: list[Event], limit: int | None) -> tuple[Passed, ...]:
+    if limit is None:
+        return ()
+    after = [e for e in known if (e.step or 0) > limit]
+    return tuple(Passed(e.step or 0, e.path, "after the fault began") for e in after[:8])

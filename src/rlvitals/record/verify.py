@@ -1,0 +1,180 @@
+"""Did a fix work? The runbook's items, each cause's own check and its own verification, before against after."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from rlvitals import stats
+from rlvitals.check import Check, Clear, Fired, Verify
+from rlvitals.checks import CHECKS
+from rlvitals.checks.common import fmt
+from rlvitals.conclude import diagnose
+from rlvitals.diagnosis import Cause, Diagnosis
+from rlvitals.record.parts import joined, view_of
+from rlvitals.record.vitals import MIN_ROWS, Item, State, runbook_items, waiting
+from rlvitals.schema import Run
+from rlvitals.view import View
+
+
+class Answer(StrEnum):
+    """What can be said of a fix."""
+
+    FIXED = "fixed"
+    NOT_FIXED = "not fixed"
+    TOO_EARLY = "too early"
+    WORSE = "something else became worse"
+    NOTHING_TO_FIX = "nothing to fix"
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """The answer, with every item that it rests on.
+
+    Attributes:
+        causes: what asked for a move before the fix; `worse`: what asks for one after it and did not before.
+        steps_needed: rows more before the answer can be given, 0 when it is given.
+    """
+
+    name: str
+    answer: Answer
+    headline: str
+    rows_after: int
+    first_step_after: int
+    causes: tuple[str, ...]
+    worse: tuple[str, ...]
+    items: tuple[Item, ...]
+    steps_needed: int
+
+
+def verify(earlier: Run, later: Run) -> Verification:
+    """Compare the rows before a fix with those after it.
+
+    `earlier` ends where the fix was made, `later` begins there (`record.parts` cuts one run in two).
+    """
+    then, now, whole = diagnose(earlier), diagnose(later), diagnose(joined(earlier, later))
+    causes = tuple(c for c in then.causes if c.asks_for_a_move)
+    view = view_of(later)
+    items = [*_own(causes, now, whole, view), *runbook_items(view, view_of(earlier))]
+    known = {i for c in then.causes for i in (c.id, *(q.id for q in c.consequences))}
+    worse = tuple(f"{c.id} {c.name}" for c in now.causes if c.asks_for_a_move and c.id not in known)
+    answer, needed = _answer(causes, items, worse)
+    names = tuple(f"{c.id} {c.name}" for c in causes)
+    return Verification(
+        name=later.name,
+        answer=answer,
+        headline=_headline(answer, names, worse, items, needed),
+        rows_after=later.rows,
+        first_step_after=int(later.step[0]),
+        causes=names,
+        worse=worse,
+        items=tuple(items),
+        steps_needed=needed,
+    )
+
+
+def _answer(causes: Sequence[Cause], items: Sequence[Item], worse: Sequence[str]) -> tuple[Answer, int]:
+    failed = [i for i in items if i.state is State.FAILS]
+    needed = max((i.steps_needed for i in items), default=0)
+    if worse or (failed and not causes):
+        return Answer.WORSE, 0
+    if failed:
+        return Answer.NOT_FIXED, 0
+    if not causes:
+        return Answer.NOTHING_TO_FIX, 0
+    if needed:
+        return Answer.TOO_EARLY, needed
+    return Answer.FIXED, 0
+
+
+def _headline(answer: Answer, causes: Sequence[str], worse: Sequence[str], items: Sequence[Item], needed: int) -> str:
+    failed = [i.name for i in items if i.state is State.FAILS]
+    unseen = sum(i.state is State.NO_DATA for i in items)
+    blind = f"; {unseen} item{'s' * (unseen > 1)} could not be looked at" if unseen else ""
+    if answer is Answer.WORSE:
+        return f"Something else became worse: {', '.join(worse or failed)}{blind}."
+    if answer is Answer.NOT_FIXED:
+        return f"Not fixed: {'; '.join(failed)}{blind}."
+    if answer is Answer.TOO_EARLY:
+        return f"Too early: {needed} more rows are needed{blind}."
+    if answer is Answer.NOTHING_TO_FIX:
+        return f"Nothing asked for a fix before that step, and nothing does after it{blind}."
+    return f"Fixed: {', '.join(causes)}{blind}."
+
+
+def _own(causes: Sequence[Cause], now: Diagnosis, whole: Diagnosis, view: View) -> list[Item]:
+    by_id: Mapping[str, Check] = {c.id: c for c in CHECKS}
+    items = []
+    for cause in causes:
+        items.append(_check_again(cause, now, whole, view))
+        wanted = by_id[cause.id].plan(cause.finding.variant).verify
+        items.extend(_statement(w, view) for w in wanted if w.metric)
+    return items
+
+
+def _check_again(cause: Cause, now: Diagnosis, whole: Diagnosis, view: View) -> Item:
+    """Ask the check again: on the rows after the fix alone, and with what came before as its baseline."""
+    name = f"{cause.id} {cause.name} is gone"
+    if view.rows < MIN_ROWS:
+        return waiting(name, view.rows)
+    alone, again = now.outcomes.get(cause.id), whole.outcomes.get(cause.id)
+    if isinstance(alone, Fired):
+        return Item(name, State.FAILS, alone.finding.summary)
+    if isinstance(again, Fired) and all(e.steps[1] >= view.first_step for e in again.finding.evidence):
+        return Item(name, State.FAILS, again.finding.summary)
+    if isinstance(again, Clear):
+        return Item(name, State.HOLDS, again.because)
+    if isinstance(alone, Clear):
+        return Item(name, State.HOLDS, alone.because)
+    return Item(name, State.NO_DATA, f"the check could not look at the {view.rows} rows after the fix")
+
+
+def _statement(wanted: Verify, view: View) -> Item:
+    """Judge `metric op value over the next steps` on the rows after the fix."""
+    if wanted.metric == "held-out":
+        held = max(view.evals.values(), key=lambda h: h.step.size, default=None)
+        steps, values = (held.step, held.score) if held is not None else (np.zeros(0, np.int64), np.zeros(0))
+        needed = 3
+    elif wanted.metric.endswith("/"):
+        return _family(wanted, view)
+    else:
+        steps, values = view.recent(wanted.metric)
+        needed = wanted.steps
+    if values.size == 0:
+        return Item(wanted.text, State.NO_DATA, f"{wanted.metric} is not logged after the fix")
+    if values.size < needed:
+        return waiting(wanted.text, int(values.size), needed)
+    last = values[-needed:]
+    level = stats.median(np.abs(last) if wanted.metric == "advantage_mean" else last)
+    slope = stats.trend(steps[-max(needed, 20) :].astype(float), values[-max(needed, 20) :], z=2.6)
+    holds = {
+        "<": wanted.value is None or level < wanted.value,
+        ">": wanted.value is None or level > wanted.value,
+        "==": level == wanted.value,
+        "!=": level != wanted.value,
+        "finite": bool(np.isfinite(last).all()),
+        "rising": slope.rising,
+        "not rising": not slope.rising,
+        "not falling": not slope.falling,
+    }.get(wanted.op)
+    if holds is None:
+        return Item(wanted.text, State.NO_DATA, "to be judged by eye")
+    limit = f"{wanted.op} {fmt(wanted.value)}" if wanted.value is not None else wanted.op
+    seen = f"is {fmt(level)}" if wanted.value is not None else f"went from {fmt(last[0])} to {fmt(last[-1])}"
+    text = f"{wanted.metric} {seen} over the last {last.size} rows; wanted {limit}"
+    return Item(wanted.text, State.HOLDS if holds else State.FAILS, text, level, limit)
+
+
+def _family(wanted: Verify, view: View) -> Item:
+    """Judge a statement about every member of an open family: the worst member decides."""
+    members = view.family(wanted.metric)
+    if not members:
+        return Item(wanted.text, State.NO_DATA, f"{wanted.metric}* is not logged after the fix")
+    order = (State.FAILS, State.TOO_EARLY, State.NO_DATA, State.HOLDS)
+    parts = [
+        _statement(Verify(wanted.text, name, wanted.op, wanted.value, wanted.steps), view) for name in members[:64]
+    ]
+    return min(parts, key=lambda i: order.index(i.state))

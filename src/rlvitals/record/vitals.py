@@ -1,0 +1,168 @@
+"""The four verification items of the health-check runbook, each with its number, its band and where that comes from."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from rlvitals import stats
+from rlvitals.check import SourceKind, Threshold
+from rlvitals.checks.common import fmt
+from rlvitals.checks.signal_common import TIED_STD, tied_groups
+from rlvitals.schema import Float64, Int64
+from rlvitals.view import View
+
+RUNBOOK = "GRPO health-check runbook, Verification"
+MIN_ROWS = 20  # rows after the fix below which nothing is settled (docs/design.md, "From outcomes to one answer")
+NO_BASELINE = 0.9  # a run whose groups were nearly all tied from the start has no healthy start to compare with
+MIN_EVALS = 3  # held-out scores after the fix from which a direction can be told
+
+MOST_GROUPS = Threshold("most_groups", 0.5, "fraction", SourceKind.DEFINITION, RUNBOOK)
+MATERIAL_SHARE = Threshold("material_share", 0.5, "of the early baseline", SourceKind.CONVENTION, RUNBOOK)
+SHARP_FALL = Threshold("sharp_fall", 0.5, "fraction lost within the window", SourceKind.CONVENTION, RUNBOOK)
+OWN_BAND = Threshold("own_band", 2.0, "times this run's own band, either way", SourceKind.CONVENTION, RUNBOOK)
+STEADY_GROWTH = Threshold("steady_growth", 1.5, "times, last against first half", SourceKind.CONVENTION, RUNBOOK)
+
+
+class State(StrEnum):
+    """What one item says."""
+
+    HOLDS = "holds"
+    FAILS = "fails"
+    TOO_EARLY = "too early"
+    NO_DATA = "not logged"
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One thing that must be true once a fix has worked.
+
+    Attributes:
+        observed: the number compared, NaN where there is none; `band` is the limit in words with its source.
+        steps_needed: how many rows more before it can be said, 0 when it is said.
+    """
+
+    name: str
+    state: State
+    text: str
+    observed: float = math.nan
+    band: str = ""
+    steps_needed: int = 0
+
+
+def runbook_items(now: View, early: View) -> tuple[Item, ...]:
+    """Return the runbook's items on the rows after a fix, against the run's own early baseline."""
+    return (_advantage(now, early), _entropy(now, early), _divergence(now), _held_out(now))
+
+
+def waiting(name: str, rows: int, needed: int = MIN_ROWS, what: str = "rows") -> Item:
+    """Return an item that needs more rows."""
+    more = max(needed - rows, 1)
+    return Item(name, State.TOO_EARLY, f"{rows} {what} after the fix; {more} more are needed", steps_needed=more)
+
+
+def _missing(name: str, metric: str) -> Item:
+    return Item(name, State.NO_DATA, f"{metric} is not logged after the fix")
+
+
+def _advantage(now: View, early: View) -> Item:
+    name = "advantage std is materially above 0 across most groups"
+    tied = tied_groups(now)
+    if tied is not None and tied.size < MIN_ROWS:
+        return waiting(name, tied.size)
+    share = float(np.mean(tied.values)) if tied is not None else math.nan
+    spread, start = now.recent("advantage_std")[1], early.head("advantage_std")
+    if tied is None and spread.size == 0:
+        return _missing(name, "the spread of advantages or the share of tied groups")
+    level, base = stats.median(spread) if spread.size else math.nan, stats.median(start) if start.size else math.nan
+    texts, fails = [], False
+    if tied is not None:
+        base_share = _early_share(early)
+        limit = max(MOST_GROUPS.value, min(base_share, NO_BASELINE))
+        fails = stats.wilson(share * tied.size, tied.size)[0] > limit
+        texts.append(f"{fmt(share)} of the groups are tied, {fmt(base_share)} early; at most {MOST_GROUPS} or as early")
+    if math.isfinite(level) and math.isfinite(base) and base > 0:
+        fails = fails or level < MATERIAL_SHARE.value * base
+        texts.append(f"advantage std {fmt(level)} against {fmt(base)} early; at least {MATERIAL_SHARE}")
+    observed = share if math.isfinite(share) else level
+    return Item(name, State.FAILS if fails else State.HOLDS, "; ".join(texts), observed, str(MOST_GROUPS))
+
+
+def _early_share(early: View) -> float:
+    """Return the share of tied groups over the first rows of the run, 0 where it is not known."""
+    head = early.head("zero_variance_frac")
+    if head.size:
+        return float(head.mean())
+    spread = early.head("advantage_std")
+    return float((spread < TIED_STD).mean()) if spread.size else 0.0
+
+
+def _halves(values: Float64) -> tuple[float, float]:
+    half = values.size // 2
+    return stats.median(values[:half]), stats.median(values[half:])
+
+
+def _slope(steps: Int64, values: Float64) -> stats.Trend:
+    """Return the trend, of logarithms where all values are positive: growth by a factor is a line there."""
+    positive = bool((values > 0).all())
+    return stats.trend(steps.astype(float), np.log(values) if positive else values, z=2.6)
+
+
+def _entropy(now: View, early: View) -> Item:
+    name = "entropy no longer falls sharply and lies in this model's own band"
+    steps, values = now.recent("entropy")
+    if values.size == 0:
+        return _missing(name, "entropy")
+    if values.size < MIN_ROWS:
+        return waiting(name, int(values.size))
+    first, last = _halves(values)
+    slope = _slope(steps, values)
+    sharp = slope.falling and last < (1 - SHARP_FALL.value) * first
+    base = early.head("entropy")
+    low, high = (base.min() / OWN_BAND.value, base.max() * OWN_BAND.value) if base.size else (-math.inf, math.inf)
+    outside = not low <= last <= high
+    course = f"entropy went from {fmt(first)} to {fmt(last)} nats/token over {values.size} rows"
+    where = f"this run's own early band is {fmt(low)} to {fmt(high)} ({OWN_BAND})" if base.size else "no early band"
+    state = State.FAILS if sharp or outside else State.HOLDS
+    return Item(name, state, f"{course}; {where}; sharp is {SHARP_FALL}", last, str(OWN_BAND))
+
+
+def _divergence(now: View) -> Item:
+    name = "KL to the reference is bounded and not monotone"
+    steps, values = now.recent("kl_ref")
+    if values.size == 0:
+        return _missing(name, "KL to the reference")
+    if values.size < MIN_ROWS:
+        return waiting(name, int(values.size))
+    first, last = _halves(values)
+    slope = _slope(steps, values)
+    grows = slope.rising and last > STEADY_GROWTH.value * max(first, 0.0)
+    text = f"KL to the reference went from {fmt(first)} to {fmt(last)} nats over {values.size} rows; at most "
+    return Item(name, State.FAILS if grows else State.HOLDS, text + str(STEADY_GROWTH), last, str(STEADY_GROWTH))
+
+
+def _held_out(now: View) -> Item:
+    name = "the held-out score moves with the training reward"
+    held = max(now.evals.values(), key=lambda h: h.step.size, default=None)
+    if held is None or held.step.size == 0:
+        return _missing(name, "a held-out score")
+    if held.step.size < MIN_EVALS:
+        return waiting(name, int(held.step.size), MIN_EVALS, "evaluations")
+    reward = now.recent("reward_mean")[1]
+    if reward.size < MIN_ROWS:
+        return waiting(name, int(reward.size))
+    train = stats.change(reward[: reward.size // 3], reward[-(reward.size // 3) :], z=2.6)
+    moved = float(held.score[-1] - held.score[0])
+    errors = held.stderr[np.isfinite(held.stderr)]
+    p = float(np.clip(np.mean(held.score), 0.0, 1.0))
+    error = float(errors.mean()) if errors.size else math.sqrt(p * (1 - p) / held.items) if held.items else math.nan
+    noise = 2.6 * math.sqrt(2) * error if math.isfinite(error) else float(np.ptp(held.score)) / 2
+    apart = train.low > 0 and moved < -noise
+    text = (
+        f"training reward {fmt(train.early)} to {fmt(train.late)}, held-out {fmt(float(held.score[0]))} to "
+        f"{fmt(float(held.score[-1]))} over {held.step.size} evaluations; noise of that difference {fmt(noise)}"
+    )
+    return Item(name, State.FAILS if apart else State.HOLDS, text, moved, f"above -{fmt(noise)} while reward rises")

@@ -1,0 +1,133 @@
+"""Rolling back: every layout, whole files only, the newest complete checkpoint before the fault."""
+
+from __future__ import annotations
+
+import json
+import struct
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from rlvitals.cli.main import app
+from rlvitals.conclude import diagnose
+from rlvitals.ingest.checkpoint_files import problems
+from rlvitals.ingest.checkpoints import find_checkpoints
+from rlvitals.record.resume_commands import resume_command
+from rlvitals.record.rollback import advise
+from rlvitals.schema import Run
+from tests.cli.runs import trl_rows, write_jsonl
+from tests.record.runs import healthy, tied
+
+runner = CliRunner()
+
+
+def safetensors(path: Path, numbers: int = 4, cut: int = 0) -> None:
+    header = json.dumps({"w": {"dtype": "F32", "shape": [numbers], "data_offsets": [0, 4 * numbers]}}).encode()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    whole = struct.pack("<Q", len(header)) + header + b"\0" * (4 * numbers)
+    path.write_bytes(whole[: len(whole) - cut])
+
+
+def broken(first_broken: int = 50) -> Run:
+    """A run that is fine up to a step and not finite from there on."""
+    found = healthy(rows=100)
+    grad = found.columns["grad_norm"].copy()
+    grad[first_broken - 1 :] = float("nan")
+    flags = (found.step >= first_broken).astype(float)
+    return replace(found, columns={**found.columns, "grad_norm": grad, "nonfinite/grad_norm": flags})
+
+
+def test_files_are_looked_into(tmp_path: Path) -> None:
+    safetensors(tmp_path / "a" / "model.safetensors")
+    assert problems(tmp_path / "a") == ()
+    safetensors(tmp_path / "b" / "model.safetensors", cut=3)
+    assert "cut off" in problems(tmp_path / "b")[0]
+    (tmp_path / "c").mkdir()
+    assert problems(tmp_path / "c") == ("c: no files",)
+    with zipfile.ZipFile(tmp_path / "c" / "model.pt", "w") as archive:
+        archive.writestr("data", "x" * 500)
+    assert problems(tmp_path / "c") == ()
+    whole = (tmp_path / "c" / "model.pt").read_bytes()
+    (tmp_path / "c" / "model.pt").write_bytes(whole[:-40])
+    assert "zip directory" in problems(tmp_path / "c")[0]
+
+
+def test_an_index_must_find_its_shards(tmp_path: Path) -> None:
+    names = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]
+    for name in names:
+        safetensors(tmp_path / name)
+    index = {"metadata": {"total_size": 32}, "weight_map": {"a": names[0], "b": names[1]}}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert problems(tmp_path) == ()
+    (tmp_path / names[1]).unlink()
+    assert "1 of 2 shards missing" in problems(tmp_path)[0]
+    index["weight_map"]["b"] = "../../etc/passwd"  # type: ignore[index]
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert "1 of 2 shards missing" in problems(tmp_path)[0]
+
+
+def test_openrlhf_nemo_and_prime_layouts(tmp_path: Path) -> None:
+    actor = tmp_path / "openrlhf" / "ckpt" / "_actor"
+    for step in (10, 20):
+        (actor / f"global_step{step}").mkdir(parents=True)
+        (actor / f"global_step{step}" / "mp_rank_00_model_states.pt").write_bytes(b"x")
+    (actor / "latest").write_text("global_step10")
+    found = find_checkpoints(tmp_path / "openrlhf")
+    assert [(e.step, e.complete) for e in found] == [(10, True), (20, False)]
+    nemo = tmp_path / "nemo" / "results" / "grpo"
+    for step, full in ((5, True), (10, False)):
+        weights = nemo / f"step_{step}" / "policy" / "weights"
+        weights.mkdir(parents=True)
+        (nemo / f"step_{step}" / "training_info.json").write_text("{}")
+        if full:
+            (weights / "shard.bin").write_bytes(b"x")
+    assert [(e.step, e.complete) for e in find_checkpoints(tmp_path / "nemo")] == [(5, True), (10, False)]
+    prime = tmp_path / "prime"
+    safetensors(prime / "weights" / "step_8" / "model.safetensors")
+    (prime / "weights" / "step_8" / "STABLE").touch()
+    safetensors(prime / "weights" / "step_16" / "model.safetensors")
+    (prime / "checkpoints" / "step_8" / "trainer").mkdir(parents=True)
+    (prime / "checkpoints" / "step_8" / "trainer" / "__0_0.distcp").write_bytes(b"x")
+    (prime / "checkpoints" / "step_8" / "trainer" / ".metadata").write_bytes(b"x")
+    states = {e.path: e.complete for e in find_checkpoints(prime)}
+    assert states == {"checkpoints/step_8": True, "weights/step_8": True, "weights/step_16": False}
+
+
+def test_the_newest_whole_checkpoint_before_the_fault_is_taken(tmp_path: Path) -> None:
+    for step in (10, 20, 30, 40, 60):
+        safetensors(tmp_path / f"checkpoint-{step}" / "model.safetensors", cut=5 if step == 40 else 0)
+    found = diagnose(replace(broken(), events=find_checkpoints(tmp_path)))
+    advice = advise(found, tmp_path)
+    assert (advice.step, advice.path) == (30, "checkpoint-30")
+    assert "resume_from_checkpoint" in advice.command
+    why = {p.step: p.why for p in advice.passed}
+    assert "cut off" in why[40]
+    assert why[60] == "after the fault began"
+
+
+def test_no_whole_checkpoint_is_said(tmp_path: Path) -> None:
+    advice = advise(diagnose(broken()), tmp_path)
+    assert advice.step is None
+    assert "No checkpoint is known" in advice.note
+    assert advise(diagnose(healthy()), tmp_path).kind == "none"
+    assert advise(diagnose(tied()), tmp_path).onset
+
+
+@pytest.mark.parametrize("trainer", ["TRL", "verl", "OpenRLHF", "NeMo-RL", "prime-rl", "SkyRL", "something else"])
+def test_every_command_names_the_checkpoint(trainer: str) -> None:
+    assert "30" in resume_command(trainer, "run/step_30", 30)
+
+
+def test_the_command(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "log.jsonl", trl_rows(80, nan_from=40))
+    for step in (10, 30, 50):
+        safetensors(tmp_path / f"checkpoint-{step}" / "model.safetensors")
+    done = runner.invoke(app, ["rollback", str(tmp_path)])
+    assert done.exit_code == 0, done.stdout
+    assert "checkpoint-30" in done.stdout
+    (tmp_path / "checkpoint-10" / "model.safetensors").write_bytes(b"")
+    (tmp_path / "checkpoint-30" / "model.safetensors").write_bytes(b"abc")
+    assert runner.invoke(app, ["rollback", str(tmp_path)]).exit_code == 3

@@ -1,0 +1,105 @@
+"""Did the fix work: fixed, not fixed, too early, something else worse; each item of the runbook by its number."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from rlvitals.cli.main import app
+from rlvitals.errors import InputError
+from rlvitals.record.parts import after, before, joined, view_of
+from rlvitals.record.verify import Answer, verify
+from rlvitals.record.vitals import State, runbook_items
+from rlvitals.schema import Run
+from tests.cli.runs import trl_rows, write_jsonl
+from tests.record.runs import healthy, run, tied, with_evals
+
+runner = CliRunner()
+
+
+def states(earlier: Run, later: Run) -> list[State]:
+    return [item.state for item in runbook_items(view_of(later), view_of(earlier))]
+
+
+def test_a_run_that_learns_after_the_fix_is_fixed() -> None:
+    later = with_evals(healthy(first=101), [0.3, 0.4, 0.5, 0.6])
+    found = verify(tied(), later)
+    assert found.causes, "the broken half must have a cause to fix"
+    assert found.answer is Answer.FIXED, found.headline
+    assert {i.state for i in found.items} <= {State.HOLDS, State.NO_DATA}
+    assert found.worse == ()
+
+
+def test_a_run_that_stays_tied_is_not_fixed() -> None:
+    found = verify(tied(), tied(first=101))
+    assert found.answer is Answer.NOT_FIXED
+    assert "advantage std is materially above 0 across most groups" in found.headline
+
+
+def test_few_rows_are_too_early_and_it_says_how_many_more() -> None:
+    found = verify(tied(), healthy(rows=12, first=101))
+    assert found.answer is Answer.TOO_EARLY
+    assert found.steps_needed >= 8
+    assert f"{found.steps_needed} more rows" in found.headline
+
+
+def test_a_new_fault_after_the_fix_is_named() -> None:
+    later = healthy(first=101)
+    broken = run("broken", 101, **{"nonfinite/grad_norm": "0 x50; 1 x50"})
+    columns = {**later.columns, **broken.columns}
+    columns["grad_norm"] = columns["grad_norm"].copy()
+    columns["grad_norm"][50:] = float("nan")
+    found = verify(tied(), Run("later", later.step, columns, later.trainer))
+    assert found.answer is Answer.WORSE
+    assert any(name.startswith("D001") for name in found.worse)
+
+
+def test_nothing_to_fix_before_and_after() -> None:
+    assert verify(healthy(), healthy(first=101)).answer is Answer.NOTHING_TO_FIX
+
+
+@pytest.mark.parametrize(
+    ("column", "text", "at"),
+    [
+        ("zero_variance_frac", "0.9 x100 ~0.01", 0),
+        ("entropy", "0.8=>0.05 x100 ~3%", 1),
+        ("entropy", "3.0 x100 ~0.01", 1),
+        ("kl_ref", "0.02=>0.5 x100 ~5%", 2),
+    ],
+)
+def test_each_item_fails_on_its_own_fault(column: str, text: str, at: int) -> None:
+    good = healthy(first=101)
+    bad = Run("bad", good.step, {**good.columns, **run("bad", 101, **{column: text}).columns}, good.trainer)
+    assert states(healthy(), good)[at] is State.HOLDS
+    assert states(healthy(), bad)[at] is State.FAILS
+
+
+def test_held_out_falling_while_reward_rises_fails() -> None:
+    apart = with_evals(healthy(first=101), [0.6, 0.5, 0.4, 0.3])
+    assert states(healthy(), apart)[3] is State.FAILS
+    assert states(healthy(), with_evals(healthy(first=101), [0.3, 0.4]))[3] is State.TOO_EARLY
+    assert states(healthy(), healthy(first=101))[3] is State.NO_DATA
+
+
+def test_parts_and_their_errors() -> None:
+    whole = joined(tied(rows=30), healthy(rows=30, first=31))
+    assert (whole.rows, int(whole.step[-1])) == (60, 60)
+    assert int(before(whole, 31).step[-1]) == 30
+    assert int(after(whole, 31).step[0]) == 31
+    with pytest.raises(InputError, match="nothing after it"):
+        after(whole, 61)
+    with pytest.raises(InputError, match="nothing before it"):
+        before(whole, 1)
+
+
+def test_the_command_and_its_exit_codes(tmp_path: Path) -> None:
+    log = str(write_jsonl(tmp_path / "log.jsonl", trl_rows(80, nan_from=20, nan_until=40)))
+    assert runner.invoke(app, ["verify", log]).exit_code == 2
+    assert runner.invoke(app, ["verify", log, "--since", "500"]).exit_code == 2
+    done = runner.invoke(app, ["verify", log, "--since", "41", "-f", "json"])
+    assert done.exit_code in (0, 1)
+    assert '"answer":' in done.stdout
+    text = runner.invoke(app, ["verify", "--before", log, "--after", log])
+    assert "Verify" in text.stdout
