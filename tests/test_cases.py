@@ -10,7 +10,9 @@ step_from = 1                  # optional, first step (default 1); step_every (d
 steps = "1..40, 50..300/10"    # optional, in place of both: ranges of steps, with their spacing
 config = { group_size = 8 }    # optional RunConfig fields
 trainer = "TRL"                # optional name of the trainer
+sequence_means = ["..."]       # optional: metrics that it averages over completions; update_means: over updates
 series = { reward_mean = "0.2 x50" }
+audits = [{ audit = "probe", ... }]  # optional records beside the run, see auditresults.py
 evals = { math = { step = [10, 20], score = [0.2, 0.3], items = 500 } }
 """
 
@@ -24,6 +26,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rlvitals.auditresults import from_mapping
 from rlvitals.check import VERDICT_OF, Clear, Crashed, Fired, NoData, NotApplicable
 from rlvitals.checks import CHECKS
 from rlvitals.engine import run_engine
@@ -65,10 +68,15 @@ def build(case: dict[str, Any]) -> Run:
         name=case["name"],
         step=steps_of(case["steps"]) if "steps" in case else start + every * np.arange(rows),
         columns=columns,
-        trainer=TrainerInfo(name=case.get("trainer", UNKNOWN_TRAINER.name)),
+        trainer=TrainerInfo(
+            name=case.get("trainer", UNKNOWN_TRAINER.name),
+            sequence_means=tuple(case.get("sequence_means", ())),
+            update_means=tuple(case.get("update_means", ())),
+        ),
         config=RunConfig(**case.get("config", {})),
         evals=evals,
         segments=tuple(Segment(**s) for s in case.get("segments", [])),
+        audits=tuple(from_mapping(a) for a in case.get("audits", [])),
         events=tuple(Event(EventKind(e.pop("kind")), **e) for e in [dict(e) for e in case.get("events", [])]),
     )
 
@@ -98,5 +106,5 @@ def test_every_check_has_the_four_kinds_of_case() -> None:
         assert path.is_file(), f"{check.id} has no case file"
         kinds = {c["expect"] for c in tomllib.loads(path.read_text())["case"]}
         assert {"fired", "clear"} <= kinds, f"{check.id} lacks {sorted({'fired', 'clear'} - kinds)}"
-        if check.needs.all_of or check.needs.any_of or check.needs.config:
+        if check.needs.all_of or check.needs.any_of or check.needs.config or check.needs.audit:
             assert "no_data" in kinds, f"{check.id} lacks a no_data case"

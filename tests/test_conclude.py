@@ -34,6 +34,11 @@ from rlvitals.schema import Event, EventKind, Run, RunConfig, TrainerInfo
 LIMIT = Threshold("limit", 0.0, "reward", SourceKind.DEFINITION, "test")
 TRAINER = TrainerInfo("TRL", knobs={"clip_high": "epsilon_high"}, how_to_log={"kl_ref": "set beta > 0"})
 
+FIRST = (
+    f"{VERIFY_THE_VERIFIER} The verifier is unverified: rlvitals audit score and rlvitals audit probe. Learnability "
+    "unknown: rlvitals preflight; leakage unchecked: rlvitals audit leakage."
+)
+
 
 def fault(
     check_id: str,
@@ -123,7 +128,7 @@ def test_the_plan_starts_with_the_verifier_and_never_contradicts_itself() -> Non
     harder = fault("S1", Family.SIGNAL, (5, 5), remedies=(Remedy("raise it", "curriculum", "raise"),))
     easier = fault("R1", Family.HELD_OUT, (5, 5), remedies=(Remedy("lower it", "curriculum", "lower"), Remedy("look")))
     found = diagnosed(harder, easier)
-    assert [s.text for s in found.plan] == [VERIFY_THE_VERIFIER, "raise it [curriculum]", "look"]
+    assert [s.text for s in found.plan] == [FIRST, "raise it [curriculum]", "look"]
     assert [(h.text, h.reason) for h in found.held_back] == [
         ("lower it [curriculum]", "contradicts the step for s1, which comes first")
     ]
@@ -143,7 +148,7 @@ def test_two_checks_of_one_thing_are_two_steps_and_the_same_move_is_one() -> Non
     third = fault("E1", Family.ENTROPY, (5, 5), remedies=(Remedy("lower", "learning_rate", "lower"),))
     texts = [s.text for s in diagnosed(first, second, third).plan]
     assert texts == [
-        VERIFY_THE_VERIFIER,
+        FIRST,
         *(f"{t} [verifier]" for t in ("try gold", "read", "try empty")),
         "slower [learning rate]",
     ]

@@ -211,7 +211,7 @@ def test_branch(name: str) -> None:
     assert found.causes, found.ruled_out
     assert found.causes[0].id in branch.first, told
     assert found.verdict in branch.verdicts, told
-    assert found.plan[0].text == VERIFY_THE_VERIFIER
+    assert found.plan[0].text.startswith(VERIFY_THE_VERIFIER)
     for words in branch.plan_has:
         assert words.lower() in plan_text(found).lower(), plan_text(found)
     for words in branch.plan_lacks:

@@ -52,6 +52,15 @@ def rate_zero(d: Draft) -> None:
     d.columns["learning_rate"][d.at :] = 0.0
 
 
+def outside_history(d: Draft, share: float) -> None:
+    """The band of three healthy runs is the run's own level plus and minus a share; from the onset on it is left."""
+    level = d.columns["length_mean"].copy()
+    smooth = np.convolve(np.pad(level, 10, mode="edge"), np.full(21, 1 / 21), mode="valid")
+    d.columns["baseline_low/length_mean"], d.columns["baseline_high/length_mean"] = 0.8 * smooth, 1.2 * smooth
+    d.columns["baseline_runs"] = np.full(d.rows, 3.0)
+    d.columns["length_mean"][d.at :] *= 1 + share
+
+
 GAP, ALONG = "logprob_gap_mean", "prob_gap_mean"
 
 

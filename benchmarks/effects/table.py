@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from benchmarks.effects import data, policy, reward, signal
+from benchmarks.effects import data, policy, reward, rollouts, signal
 from benchmarks.effects.draft import Draft
 
 
@@ -33,6 +33,9 @@ EFFECTS: Mapping[str, tuple[Effect, ...]] = {
     ),
     "D006": (Effect("the entropy is 0 in every row, from the first step on", data.placeholder),),
     "D007": (Effect("the learning rate is 0", data.rate_zero),),
+    "D010": (
+        Effect("lengths 40% above their level, the band of own runs at 20%", partial(data.outside_history, share=0.4)),
+    ),
     "T001": (
         Effect("0.3 successes per step on average, from the first step on", partial(reward.rare, per_step=0.3)),
         Effect("no success at all, from the first step on", partial(reward.rare, per_step=0.0)),
@@ -320,4 +323,92 @@ EFFECTS: Mapping[str, tuple[Effect, ...]] = {
         Effect("held-out falls by 30% of its level", partial(reward.regression, by=0.3)),
     ),
     "H003": (Effect("held-out falls by one standard error of a difference", partial(reward.passed, errors=1.0)),),
+    # rollout facts
+    "D008": (
+        Effect("another reward version, the mean unchanged", partial(rollouts.version, jump=0.0)),
+        Effect("another reward version, the mean 40% higher", partial(rollouts.version, jump=0.4)),
+    ),
+    "T006": (
+        Effect("30% of the rollouts move to a hard tier", partial(rollouts.tier_mix, share=0.3)),
+        Effect("60% of the rollouts move to a hard tier", partial(rollouts.tier_mix, share=0.6)),
+    ),
+    "T007": (
+        Effect("success on one of two tiers falls by 0.2 within 20 rows", partial(rollouts.tier_forgotten, by=0.2)),
+        Effect("success on one of two tiers falls by 0.5 within 20 rows", partial(rollouts.tier_forgotten, by=0.5)),
+    ),
+    "R016": (
+        Effect("every fifth step holds a stretch of chance 10^-5", partial(rollouts.streaks, log10=-5.0, every=5)),
+        Effect("every second step holds a stretch of chance 10^-12", partial(rollouts.streaks, log10=-12.0, every=2)),
+    ),
+    "R017": (
+        Effect(
+            "7% of the rollouts: verifier failures scored 0", partial(rollouts.errors_scored, share=0.07, reward=0.0)
+        ),
+        Effect(
+            "20% of the rollouts: verifier failures scored 1", partial(rollouts.errors_scored, share=0.2, reward=1.0)
+        ),
+    ),
+    "R018": (
+        Effect("a new phrase in 20% of the texts pays", partial(rollouts.phrase, share=0.2, merit=0.6)),
+        Effect("the same in 50% without more right answers", partial(rollouts.phrase, share=0.5, merit=0.0)),
+    ),
+    "R019": (
+        Effect("one of three families spreads 3.5 times wider", partial(rollouts.family_scale, times=3.5)),
+        Effect("one of three families spreads 10 times wider", partial(rollouts.family_scale, times=10.0)),
+    ),
+    "S006": (
+        Effect("30% of the groups are tied, the log says none", partial(rollouts.misreported, share=0.3)),
+        Effect("90% of the groups are tied, the log says none", partial(rollouts.misreported, share=0.9)),
+    ),
+    "S007": (
+        Effect("groups of 8 lose a quarter", partial(rollouts.group_sizes, least=2.0, mean=6.0, most=8.0)),
+        Effect("groups of 16 where 8 are configured", partial(rollouts.group_sizes, least=8.0, mean=12.0, most=16.0)),
+    ),
+    "S008": (
+        Effect(
+            "the advantages of 70% of the groups are shifted", partial(rollouts.advantages, kind="shifted", share=0.7)
+        ),
+        Effect("all advantages have the wrong sign", partial(rollouts.advantages, kind="sign_flipped", share=1.0)),
+    ),
+    "S009": (
+        Effect("20% of the groups are copies", partial(rollouts.copies, share=0.2)),
+        Effect("80% of the groups are copies", partial(rollouts.copies, share=0.8)),
+    ),
+    "O004": (
+        Effect("60% of the groups go about it in one way", partial(rollouts.one_strategy, share=0.6)),
+        Effect("90% of the groups go about it in one way", partial(rollouts.one_strategy, share=0.9)),
+    ),
+    "O005": (
+        Effect("7% of one family's rollouts end with errors", partial(rollouts.broken_family, share=0.07)),
+        Effect("40% of one family's rollouts end with errors", partial(rollouts.broken_family, share=0.4)),
+    ),
+    "O006": (
+        Effect("reward against order within groups: correlation -0.1", partial(rollouts.state_leak, correlation=-0.1)),
+        Effect("reward against order within groups: correlation -0.4", partial(rollouts.state_leak, correlation=-0.4)),
+    ),
+    "O007": (Effect("some rollouts at temperature 0.7 instead of 1", partial(rollouts.settings, temperature=0.7)),),
+    "L006": (
+        Effect("30% of the right rollouts never stopped", partial(rollouts.cut_rewarded, share=0.3)),
+        Effect("80% of the right rollouts never stopped", partial(rollouts.cut_rewarded, share=0.8)),
+    ),
+    "Y005": (
+        Effect(
+            "7% of the useful groups are lost, 1.4 times as long", partial(rollouts.discarded, share=0.07, times=1.4)
+        ),
+        Effect("25% of the useful groups are lost, twice as long", partial(rollouts.discarded, share=0.25, times=2.0)),
+    ),
+    "Y006": (
+        Effect(
+            "a gap of 0.08 nats on negative advantages, twice that on positive ones",
+            partial(rollouts.gap_by_sign, nats=0.08, times=2.0),
+        ),
+        Effect(
+            "a gap of 0.3 nats on negative advantages, 5 times that on positive ones",
+            partial(rollouts.gap_by_sign, nats=0.3, times=5.0),
+        ),
+    ),
+    "Y007": (
+        Effect("sequence weights leave 20% of the rollouts", partial(rollouts.sequence_weights, left=0.2)),
+        Effect("sequence weights leave 5% of the rollouts", partial(rollouts.sequence_weights, left=0.05)),
+    ),
 }

@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rlvitals.schema import Example
+
 if TYPE_CHECKING:
+    from rlvitals.auditresults import AuditKind
     from rlvitals.view import Chunk, View
 
 
@@ -116,6 +119,7 @@ class Evidence:
         observed: the value compared; NaN only where the observation is itself a non-finite value.
         before: the value it is contrasted with (own start, other series), if any.
         steps: first and last training step it is based on.
+        examples: rollouts that show it, named by step, group and index; their text is untrusted.
     """
 
     metric: str
@@ -126,6 +130,7 @@ class Evidence:
     threshold: Threshold | None = None
     comparison: str = ""  # ">", "<", "==", "!="
     before: float | None = None
+    examples: tuple[Example, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,12 +205,14 @@ class Needs:
         all_of: metrics that must each have at least `rows` finite values.
         any_of: metrics of which one is enough ("held-out" stands for any held-out set; "reward_part/" for the family).
         config: RunConfig fields that must be known.
+        audit: kind of audit of which a record must lie beside the run.
     """
 
     all_of: tuple[str, ...] = ()
     any_of: tuple[str, ...] = ()
     config: tuple[str, ...] = ()
     rows: int = 1
+    audit: AuditKind | None = None
 
 
 @dataclass(frozen=True, slots=True)

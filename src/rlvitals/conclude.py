@@ -252,18 +252,21 @@ def headline(verdict: Verdict, reason: str, causes: Sequence[Cause], incidents: 
 def choose_rollback(causes: Sequence[Cause], by_id: Mapping[str, Check], view: View) -> RollbackTarget:
     """Return the target of the first cause that has one; what is only to be watched undoes no steps.
 
-    A flaw in the setup (a wrong KL estimator) needs no older weights itself, but what it led to may.
+    A flaw in the setup (a wrong KL estimator) needs no older weights itself, but what it led to may. The present
+    weights are only the answer where nothing that asks for a move says that they are damaged.
     """
+    present = NOTHING
     for cause in causes:
         damage = (c for c in cause.consequences if _asks_for_a_move(c.finding))
         items: tuple[Cause | Consequence, ...] = (cause, *damage)
         for item in items:
             what = "the root cause" if item is cause else f"the first damage ({item.name})"
             target = rollback_target(by_id[item.id].plan(item.finding.variant), item.finding.onset, view, what)
-            undone = target.kind is Rollback.BEFORE_ONSET and not _asks_for_a_move(item.finding)
-            if target.kind is not Rollback.NONE and not undone:
+            if target.kind is Rollback.BEFORE_ONSET and _asks_for_a_move(item.finding):
                 return target
-    return NOTHING
+            if target.kind is Rollback.CURRENT and present is NOTHING:
+                present = target
+    return present
 
 
 def cover(examination: Examination, by_id: Mapping[str, Check]) -> Coverage:
@@ -294,9 +297,15 @@ def blind_spots(examination: Examination, by_id: Mapping[str, Check], view: View
     for i, outcome in examination.outcomes.items():
         if isinstance(outcome, NoData):
             lines = view.trainer.how_to_log
-            how = tuple(lines[m] for m in outcome.missing if m in lines and not view.count(m))
+            wanted = dict.fromkeys(_line_of(m) for m in outcome.missing if not view.count(m))
+            how = tuple(lines[m] for m in wanted if m in lines)
             out.append(BlindSpot(i, by_id[i].name, by_id[i].family.label, outcome.missing, how, outcome.reason))
     return tuple(sorted(out, key=lambda b: (by_id[b.id].family, b.id)))
+
+
+def _line_of(metric: str) -> str:
+    """Return the name under which a trainer says how to log a metric: all rollout facts come from one dump."""
+    return "rollouts" if metric.startswith("rollouts/") else metric
 
 
 def ruled_out(examination: Examination, by_id: Mapping[str, Check], causes: Sequence[Cause]) -> tuple[RuledOut, ...]:

@@ -153,6 +153,7 @@ class Diagnosis:
     rollback: RollbackTarget
     cost: Cost | None
     crash: str = ""  # how the process ended, when the log says that it died
+    lesson: str = ""  # the last finding and fix recorded for the same task and model (`rlvitals record`)
     run: Run | None = field(default=None, compare=False, repr=False)
 
     def _repr_html_(self) -> str:

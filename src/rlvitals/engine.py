@@ -6,11 +6,14 @@ it. Looks happen at row counts fixed in advance, so a verdict on a prefix never 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from rlvitals.auditresults import CLASSES, UNKNOWN, newest
 from rlvitals.check import (
     SEVERITY,
     Check,
@@ -31,6 +34,7 @@ from rlvitals.schema import (
     NONFINITE_PREFIX,
     Evals,
     Event,
+    Example,
     Float64,
     Int64,
     Run,
@@ -43,6 +47,7 @@ from rlvitals.view import Chunk, Held, Store, View
 FIRST_LOOKS_EVERY = 5  # rows between looks, up to 500 rows; then about 1 to 2% of the rows so far
 CLOSE_AFTER = 2  # looks without the fault before its incident is closed
 MAX_INCIDENTS = 32  # closed incidents remembered per check
+MAX_SHOWN = 12  # latest examples remembered per rollout fact
 
 
 def look_interval(rows: int) -> int:
@@ -135,10 +140,13 @@ class Engine:
         self.evals: dict[str, Held] = {}
         self.segments: tuple[Segment, ...] = ()
         self.events: tuple[Event, ...] = ()
+        self.audits: tuple[object, ...] = ()
+        self._shown: dict[str, tuple[Example, ...]] = {}
         self._folding = tuple((c.id, c.fold) for c in self.checks if c.fold is not None)
         self._folds = {i: fold.start for i, fold in self._folding}
         self._tracks = {c.id: Track() for c in self.checks}
         self._looked_at = 0  # rows at the last scheduled look
+        self.latest: dict[str, Outcome] = {}  # what each check said at the last scheduled look
 
     def feed(self, steps: Int64, names: tuple[str, ...], values: Float64) -> None:
         """Take rows between two looks: steps int64[k], values float64[len(names), k]."""
@@ -170,6 +178,11 @@ class Engine:
         scores = (put(held.step, step), put(held.score, score), put(held.stderr, stderr))
         self.evals[name] = Held(*scores, items or held.items, metric)
 
+    def add_examples(self, examples: Iterable[Example]) -> None:
+        """Take rollouts that facts chose, in order of steps, before the look that shows them; the latest are kept."""
+        for example in examples:
+            self._shown[example.shows] = (*self._shown.get(example.shows, ()), example)[-MAX_SHOWN:]
+
     def look(self) -> None:
         """Record a scheduled look; of held-out scores, segments and events it sees those that were there by then.
 
@@ -190,7 +203,17 @@ class Engine:
         view.segments = tuple(s for s in self.segments if s.resumed_at <= step)
         view.events = tuple(e for e in self.events if e.step is None or e.step <= step)
         for check in self.checks:
-            self._tracks[check.id] = self._tracks[check.id].after(self._judge(check, view), check, step)
+            outcome = self.latest[check.id] = self._judge(check, view)
+            self._tracks[check.id] = self._tracks[check.id].after(outcome, check, step)
+
+    def fork(self) -> Engine:
+        """Return an engine in the same state that goes its own way from here on."""
+        other = copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, dict | list | deque):  # what they hold is immutable
+                setattr(other, name, copy(value))
+        other.store = self.store.fork()
+        return other
 
     def examine(self) -> Examination:
         """Return what every check says now; changes nothing, so it may be asked at any step."""
@@ -218,7 +241,9 @@ class Engine:
         return {c: t.open for c, t in self._tracks.items() if t.open is not None}
 
     def _view(self, evals: Mapping[str, Held]) -> View:
-        return View(self.store, self.config, self.trainer, dict(evals), self.segments, self.events)
+        view = View(self.store, self.config, self.trainer, dict(evals), self.segments, self.events, dict(self._shown))
+        view.audits = self.audits
+        return view
 
     def _judge(self, check: Check, view: View) -> Outcome:
         missing = unmet(check, view)
@@ -253,6 +278,8 @@ def user_limits(check: Check, limits: Mapping[str, float]) -> dict[str, Threshol
 def unmet(check: Check, view: View) -> NoData | None:
     """Return what a check lacks, or None when it can look."""
     needs = check.needs
+    if needs.audit is not None and not newest(view.audits, CLASSES[needs.audit]):
+        return NoData((f"audit:{needs.audit}",), UNKNOWN[needs.audit])
     if _met(needs, view):
         return None
     missing = tuple(m for m in needs.all_of if not _available(m, view, needs.rows))
@@ -282,8 +309,11 @@ def _available(metric: str, view: View, rows: int) -> bool:
     return view.has(metric, rows)
 
 
-def run_engine(run: Run, checks: tuple[Check, ...]) -> Engine:
-    """Feed a whole run through an engine, looking at every scheduled row count on the way."""
+def run_engine(run: Run, checks: tuple[Check, ...], at_look: Callable[[Engine], None] | None = None) -> Engine:
+    """Feed a whole run through an engine, looking at every scheduled row count on the way.
+
+    `at_look` is handed the engine after each scheduled look: what a live monitor would have known then.
+    """
     settings = run.settings
     engine = Engine(
         checks,
@@ -292,11 +322,12 @@ def run_engine(run: Run, checks: tuple[Check, ...]) -> Engine:
         limits=getattr(settings, "thresholds", None),
         off={o.id: o.reason for o in getattr(settings, "off", ())},
     )
-    engine.segments, engine.events = run.segments, run.events
+    engine.segments, engine.events, engine.audits = run.segments, run.events, run.audits
     names = tuple(run.columns)
     columns = [run.columns[n] for n in names]
     pending = sorted(_scores(run.evals), key=lambda e: e[1])
-    at = taken = 0
+    examples = tuple(getattr(run.rollouts, "examples", ()))
+    at = taken = shown = 0
     while at < run.rows:
         upto = min(next_look(at), run.rows)
         values = np.stack([c[at:upto] for c in columns]) if columns else np.zeros((0, upto - at))
@@ -304,8 +335,14 @@ def run_engine(run: Run, checks: tuple[Check, ...]) -> Engine:
         while taken < len(pending) and pending[taken][1] <= int(run.step[upto - 1]):
             engine.add_eval(*pending[taken])
             taken += 1
+        begin = shown
+        while shown < len(examples) and examples[shown].step <= int(run.step[upto - 1]):
+            shown += 1
+        engine.add_examples(examples[begin:shown])
         if is_look(upto):
             engine.look()
+            if at_look is not None:
+                at_look(engine)
         at = upto
     for score in pending[taken:]:
         engine.add_eval(*score)

@@ -6,37 +6,10 @@ How to log a metric in a given trainer stands in that trainer's adapter (`ingest
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-
+from rlvitals.metric import INF as INF
+from rlvitals.metric import Metric as Metric
+from rlvitals.metrics_rollouts import ROLLOUT_METRICS
 from rlvitals.schema import Direction
-
-INF = math.inf
-
-
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """One canonical metric.
-
-    Attributes:
-        low, high: the range of possible values, whatever the run's health.
-        variants: estimators or definitions that trainers log under this name; never compared with one another.
-        direction: for divergences, between which policies.
-        zero_may_mean_unmeasured: trainers write a constant 0 for it when it is not measured.
-        logged_as: the item of "What to log" (1-10) it belongs to, 0 for none.
-    """
-
-    name: str
-    unit: str
-    low: float
-    high: float
-    measures: str
-    healthy: str
-    variants: tuple[str, ...] = ()
-    direction: Direction | None = None
-    zero_may_mean_unmeasured: bool = False
-    what_to_log: int = 0
-
 
 _REF, _OLD, _SMP = Direction.TO_REFERENCE, Direction.OLD_NEW, Direction.SAMPLER_TRAINER
 
@@ -557,8 +530,28 @@ METRICS: tuple[Metric, ...] = (
     Metric("tokens_per_second", "tokens/s", 0, INF, "Throughput.", "Steady."),
     Metric("tokens_total", "tokens", 0, INF, "Tokens seen so far or in the step.", "Grows or stays steady."),
     Metric("epoch", "epochs", 0, INF, "Passes over the data.", "Grows."),
+    Metric(
+        "baseline_low/*",
+        "that of the metric",
+        -INF,
+        INF,
+        "Lower edge of the band of your own healthy runs at this step (check --baseline).",
+        "Below the metric.",
+    ),
+    Metric(
+        "baseline_high/*",
+        "that of the metric",
+        -INF,
+        INF,
+        "Upper edge of the band of your own healthy runs at this step (check --baseline).",
+        "Above the metric.",
+    ),
+    Metric("baseline_runs", "runs", 0, INF, "Runs that the band is made from.", "Three or more."),
+    *ROLLOUT_METRICS,
 )
+BASELINE_LOW, BASELINE_HIGH = "baseline_low/", "baseline_high/"
 
+ROLLOUTS = "rollouts"  # what is recomputed from rollouts: rollouts/<name>, rollouts/<name>/<member>
 _EXACT = {m.name: m for m in METRICS if not m.name.endswith("/*")}
 FAMILIES: tuple[str, ...] = tuple(m.name[:-1] for m in METRICS if m.name.endswith("/*"))
 _FAMILY = {m.name[:-1]: m for m in METRICS if m.name.endswith("/*")}
@@ -570,6 +563,9 @@ def lookup(name: str) -> Metric | None:
     if found is not None:
         return found
     head, slash, tail = name.partition("/")
+    if head == ROLLOUTS:
+        inner, slash, tail = tail.partition("/")
+        head = f"{head}/{inner}"
     return _FAMILY.get(head + "/") if slash and tail else None
 
 

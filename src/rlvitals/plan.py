@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from rlvitals.auditresults import Leakage, Preflight, Probe, Score, newest
 from rlvitals.check import Check, Family, Remedy, Verdict
 from rlvitals.diagnosis import BlindSpot, Cause, HeldBack, PlanStep
 from rlvitals.view import View
@@ -32,7 +33,7 @@ def make_plan(
     """
     if not causes:
         return (_log_more(blind) if verdict is Verdict.CANNOT_SAY else ()), ()
-    steps = [PlanStep(VERIFY_THE_VERIFIER)]
+    steps = [PlanStep(first_step(view))]
     held: list[HeldBack] = []
     moved: dict[str, dict[str, str]] = {}  # setting -> "raise" or "lower" -> the first cause that asks for it
     said: set[str] = set()
@@ -52,6 +53,32 @@ def make_plan(
             steps.append(PlanStep(_worded(remedy, view), cause.id, _knob(remedy, view), remedy.move, verify))
             verify = ()
     return tuple(steps), tuple(held)
+
+
+def first_step(view: View) -> str:
+    """Return the standing first step, with what no audit has looked at yet and what was verified."""
+    probed, scored = newest(view.audits, Probe), newest(view.audits, Score)
+    if probed and scored:
+        verified = (
+            f"Verify the verifier: probed on {probed[0].made.at[:10]}, {scored[0].scored} trajectories scored by hand "
+            f"on {scored[0].made.at[:10]}; once more if the reward function or the answer format has changed since."
+        )
+    else:
+        how = " and ".join(
+            command
+            for command, done in (("rlvitals audit score", scored), ("rlvitals audit probe", probed))
+            if not done
+        )
+        verified = f"{VERIFY_THE_VERIFIER} The verifier is unverified: {how}."
+    open_ = [
+        f"{what}: rlvitals {command}"
+        for what, command, done in (
+            ("learnability unknown", "preflight", newest(view.audits, Preflight)),
+            ("leakage unchecked", "audit leakage", newest(view.audits, Leakage)),
+        )
+        if not done
+    ]
+    return f"{verified} {'; '.join(open_).capitalize()}." if open_ else verified
 
 
 def _refusal(remedy: Remedy, cause: Cause, moved: Mapping[str, Mapping[str, str]], upstream: Cause | None) -> str:

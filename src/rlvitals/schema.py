@@ -188,6 +188,7 @@ class RunConfig:
     advantage_scaling: str | None = None  # "group" | "batch" | "none"
     reward_aggregation: str | None = None  # "sum then normalise" | "normalise then sum"
     drops_zero_variance: bool | None = None  # dynamic sampling / filtering of tied groups
+    scores_dropped: bool | None = None  # entropy and log-probabilities are measured over the dropped groups too
     masks_truncated: bool | None = None
     learning_rate: float | None = None
     lr_schedule: str | None = None
@@ -236,6 +237,8 @@ class TrainerInfo:
         how_to_log: canonical metric or needed thing -> the line that makes this trainer log it.
         step_base: 0 or 1, the number of the first step.
         defaults: canonical config field -> the trainer's default, as text with its version.
+        sequence_means: metrics that it averages over completions, each counting once, whatever its length.
+        update_means: metrics of a row that are means over all updates of its step, not those of the last one.
     """
 
     name: str
@@ -244,6 +247,8 @@ class TrainerInfo:
     step_base: int = 1
     defaults: Mapping[str, str] = field(default_factory=dict)
     version: str = ""
+    sequence_means: tuple[str, ...] = ()
+    update_means: tuple[str, ...] = ()
 
     def knob(self, canonical: str) -> str:
         """Return the trainer's own name of a knob, or the canonical one in words."""

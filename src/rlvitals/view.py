@@ -7,13 +7,14 @@ verdict equal to the verdict on the same prefix of a file. Memory is bounded by 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
 
 from rlvitals.metrics import lookup
-from rlvitals.schema import Event, Float64, Int64, RunConfig, Segment, TrainerInfo
+from rlvitals.schema import Event, Example, Float64, Int64, RunConfig, Segment, TrainerInfo
 
 WINDOW = 512  # rows kept exactly
 BASE = 8  # rows per smallest block
@@ -116,6 +117,14 @@ class Store:
         ):
             getattr(self, key)[:capacity] = old[key]
         self._sums[:, :capacity] = old["_sums"]
+
+    def fork(self) -> Store:
+        """Return a store in the same state that shares nothing with this one."""
+        other = copy(self)
+        for key, value in vars(self).items():
+            if isinstance(value, np.ndarray | dict):
+                setattr(other, key, value.copy())
+        return other
 
     def index(self, names: tuple[str, ...]) -> Int64:
         """Return the store's row for each name, making room for new ones."""
@@ -300,6 +309,8 @@ class View:
     evals: Mapping[str, Held]
     segments: tuple[Segment, ...] = ()
     events: tuple[Event, ...] = ()
+    shown: Mapping[str, tuple[Example, ...]] = field(default_factory=dict)  # rollout fact -> its latest examples
+    audits: tuple[object, ...] = ()  # records beside the run (auditresults), oldest first; they know no steps
     state: Any = None  # the asking check's own folded state
     _cache: dict[Hashable, Any] = field(default_factory=dict)
     _counts: dict[str, int] = field(default_factory=dict)
@@ -347,6 +358,11 @@ class View:
             return False
         known = lookup(metric)
         return known is not None and known.zero_may_mean_unmeasured
+
+    def examples(self, fact: str, n: int = 3) -> tuple[Example, ...]:
+        """Return the latest rollouts that a rollout fact chose, at most n, the newest first; none of a later step."""
+        found = [e for e in self.shown.get(fact, ()) if e.step <= self.step]
+        return tuple(sorted(found, key=lambda e: -e.step)[:n])  # stable: within a step in the order of the dump
 
     def family(self, prefix: str) -> tuple[str, ...]:
         """Return the logged members of an open family ("reward_part/"), sorted by name."""

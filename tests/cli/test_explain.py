@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rlvitals.checks import CHECKS
-from rlvitals.cli.explain import pages
+from rlvitals.reference.topics import pages
 from rlvitals.cli.main import app
 from rlvitals.cli.show import render
 from rlvitals.errors import InputError

@@ -41,6 +41,7 @@ WRITTEN: dict[str, tuple[str, ...]] = {
     "slime": ("rollout/{}",),
     "AReaL": ("rollout/{}",),
     "chapter-7 scripts": ("{}",),
+    "rlvitals train": ("{}",),
 }
 
 

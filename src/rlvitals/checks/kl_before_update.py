@@ -34,7 +34,8 @@ from rlvitals.checks.common import fmt
 from rlvitals.schema import EventKind
 from rlvitals.view import Chunk, View
 
-LOGS_BEFORE_UPDATE = ("TRL", "unsloth", "ms-swift")  # a step of theirs is one update, logged from before it
+# TRL and its like: a row is one update, logged from before it; our own trainer scores before the updates of a step
+LOGS_BEFORE_UPDATE = ("TRL", "unsloth", "ms-swift", "rlvitals train")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,7 @@ def _answer(value: float, step: int, when: str, view: View, limits: Mapping[str,
     onset = Onset(step, step)
     text = f"KL to the reference is {fmt(value)} nats before any update"
     if limit is broken or full:
-        what = f"{text}: the two forward passes differ"
+        what = f"{text}: the reference is another model, or the two forward passes differ"
         return Fired(Finding(what, Action.FIX, Confidence.HIGH, onset, (evidence,)))
     what = f"{text}: training starts away from its reference (an adapter trained before, or unequal forward passes)"
     confidence = Confidence.LOW if limit is numerics else Confidence.MEDIUM

@@ -26,8 +26,13 @@ from rlvitals.check import (
 from rlvitals.checks.common import cut, now, onset_of
 from rlvitals.view import View
 
+CUT_SHORT = "rollouts/cut_short_frac"
+
 
 def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
+    short = _cut_short(view, limits["below_budget"])
+    if short is not None:
+        return Fired(short)
     got, limit = cut(view), limits["reported_share"]
     length = now(view, "length_mean", 20)
     if got is None or not got.mismatched:
@@ -64,6 +69,27 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     )
 
 
+def _cut_short(view: View, limit: Threshold) -> Finding | None:
+    """Rollouts that carry their own ending, length and budget: the better source, one by one."""
+    level = now(view, CUT_SHORT, 20)
+    if level.n < 5 or not level.mean >= limit.value:
+        return None
+    masked = view.config.masks_truncated is True
+    text = (
+        f"{level.mean:.0%} of the rollouts said to be cut ended below 70% of their budget over steps "
+        f"{level.steps[0]}-{level.steps[1]} (limit {limit})"
+    )
+    evidence = Evidence(CUT_SHORT, text, level.mean, limit.unit, level.steps, limit, ">=")
+    what = "rollouts count as cut and ended far below their budget: a stop token is not recognised"
+    return Finding(
+        what + (", and cut ones are masked out of the loss" if masked else ""),
+        Action.FIX if masked else Action.WATCH,
+        Confidence.HIGH if masked else Confidence.MEDIUM,
+        onset_of(view, CUT_SHORT, limit.value, math.inf),
+        (evidence,),
+    )
+
+
 CHECK = Check(
     id="L005",
     name="stop-token-mismatch",
@@ -79,6 +105,9 @@ CHECK = Check(
             "of completions",
             SourceKind.DEFINITION,
             "a completion shorter than the budget was not cut by it",
+        ),
+        Threshold(
+            "below_budget", 0.5, "of the rollouts said to be cut", SourceKind.DEFINITION, "most of them were not cut"
         ),
     ),
     judge=judge,

@@ -27,17 +27,23 @@ from rlvitals.check import (
     Verify,
 )
 from rlvitals.checks.common import onset_of
+from rlvitals.checks.rollout_common import ROWS, recent, speaks
 from rlvitals.view import View
 
+EQUAL, SLOPE = "rollouts/length_corr_equal", "rollouts/length_slope_equal"
+LEAST_STEPS = 60  # steps with both, where only step means are known (convention)
 WINDOW = 200  # logged steps over which the step-to-step changes are compared
 
 
 def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
+    within = _within_groups(view, limits)
+    if within is not None:
+        return within
     reward, length = view.rows_of("reward_mean")[-WINDOW:], view.rows_of("length_mean")[-WINDOW:]
     keep = np.isfinite(reward) & np.isfinite(length)
     steps, reward, length = view.steps_of()[-WINDOW:][keep], reward[keep], length[keep]
-    if reward.size < 30:
-        return Clear(f"{reward.size} steps carry both reward and length; 30 are needed to see a coupling")
+    if reward.size < LEAST_STEPS:
+        return Clear(f"{reward.size} steps carry both reward and length; {LEAST_STEPS} are needed to see a coupling")
     x, y = _ranks(np.diff(length)), _ranks(np.diff(reward))
     if np.ptp(x) == 0 or np.ptp(y) == 0:
         return Clear("reward or length does not change from step to step")
@@ -74,6 +80,30 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     )
 
 
+def _within_groups(view: View, limits: Mapping[str, Threshold]) -> Outcome | None:
+    """Judge from rollouts of one group that are equally right: free of difficulty and of correctness."""
+    found = recent(view, EQUAL, 50)
+    if found.n < ROWS:
+        return None
+    slope, limit, sure = recent(view, SLOPE, 50), limits["correlation_equal"], limits["z_equal"]
+    z = found.sure()
+    seen = (
+        f"within groups, among rollouts equally right, reward and length have correlation {found.mean:+.2f} ({z:+.1f} "
+        f"standard errors), {slope.mean:+.3g} reward per 1,000 tokens"
+    )
+    if abs(found.mean) < limit.value or abs(z) < sure.value:
+        return Clear(f"{seen}; limit {limit}")
+    longer = found.mean > 0
+    evidence = speaks(found, seen, limit, ">=", observed=abs(found.mean), before=0.0)
+    drifts = stats.trend(view.recent("length_mean")[0].astype(float), view.recent("length_mean")[1], z=2.6)
+    along = drifts.rising if longer else drifts.falling
+    what = f"equally right answers earn more when they are {'longer' if longer else 'shorter'}"
+    summary = f"{what}, and answers are getting {'longer' if longer else 'shorter'}" if along else what
+    onset = onset_of(view, EQUAL, *((limit.value, 1.0) if longer else (-1.0, -limit.value)))
+    action = Action.ADJUST if along and longer else Action.WATCH
+    return Fired(Finding(summary, action, Confidence.HIGH, onset, (evidence,), "within groups"))
+
+
 def _correlation(x: np.ndarray, y: np.ndarray) -> float:
     x, y = x - stats.mean(x), y - stats.mean(y)
     return float(x @ y) / math.sqrt(float(x @ x) * float(y @ y))
@@ -90,7 +120,7 @@ CHECK = Check(
     fault="The reward moves with the length of the answers, and the length is drifting the rewarded way.",
     why="If longer answers score better at equal quality, the judge is measuring length. Step means cannot show equal "
     "quality; only rollouts within groups can, so this is a lead, not a verdict.",
-    needs=Needs(all_of=("reward_mean", "length_mean"), rows=60),
+    needs=Needs(all_of=("reward_mean", "length_mean"), rows=ROWS),
     thresholds=(
         Threshold(
             "correlation",
@@ -100,6 +130,8 @@ CHECK = Check(
             "a clear rank correlation; no published value",
         ),
         Threshold("z", 4.0, "standard errors", SourceKind.CONVENTION, "normal tail 3e-5"),
+        Threshold("correlation_equal", 0.2, "correlation", SourceKind.MEASURED, "docs/measurements.md: Rollout checks"),
+        Threshold("z_equal", 5, "standard errors", SourceKind.MEASURED, "docs/measurements.md: Rollout checks"),
     ),
     judge=judge,
     plans={
@@ -109,7 +141,14 @@ CHECK = Check(
                 Remedy("If a judge pays for length, normalise or cap it", "verifier", "set"),
             ),
             verify=(Verify("length stops drifting", "length_mean", "not rising", None, 50),),
-        )
+        ),
+        "within groups": Plan(
+            remedies=(
+                Remedy("Read three groups, and say what the longer right answers add", "verifier", "check"),
+                Remedy("Score rollouts that are equally right the same, whatever their length", "verifier", "set"),
+            ),
+            verify=(Verify("equally right answers earn the same", EQUAL, "<", 0.2, 50),),
+        ),
     },
     leads_to=("L002", "L003"),
     patience=3,

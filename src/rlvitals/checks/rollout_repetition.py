@@ -29,12 +29,13 @@ from rlvitals.checks.common import fmt, onset_of, start, tied_share
 from rlvitals.view import View
 
 ROWS = 20
+NEAR = "rollouts/near_identical_frac"
 GROUP_MARGIN = 1.5  # times 1/G, the unique share of a group of copies
 
 
 def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     seen: list[str] = []
-    for look in (_copies, _loops):
+    for look in (_copies, _near, _loops):
         found = look(view, limits)
         if isinstance(found, Finding):
             return Fired(found)
@@ -54,7 +55,8 @@ def _copies(view: View, limits: Mapping[str, Threshold]) -> Finding | str:
     seen = f"{fmt(100 * now)}% of a group's completions differ over {span}, {fmt(100 * began)}% at the start"
     if not now < bound:
         return f"{seen}; limit {limit}"
-    first = Evidence("unique_frac", f"{seen}; limit {limit}", now, "fraction", where, limit, "<", began)
+    shown = view.examples("copies", 3)
+    first = Evidence("unique_frac", f"{seen}; limit {limit}", now, "fraction", where, limit, "<", began, shown)
     onset = onset_of(view, "unique_frac", 0.0, bound, center="median")
     what = f"rollouts of a group are near-identical: {fmt(100 * now)}% differ"
     place, tied = companions.reward_place(view), tied_share(view, ROWS)
@@ -71,6 +73,24 @@ def _copies(view: View, limits: Mapping[str, Threshold]) -> Finding | str:
     return Finding(what, Action.WATCH, Confidence.MEDIUM, onset, (first,))
 
 
+def _near(view: View, limits: Mapping[str, Threshold]) -> Finding | str:
+    """Groups whose completions share nearly all of their word triples, though no two need be equal."""
+    steps, values = view.recent(NEAR, ROWS)
+    if values.size < 5:
+        return ""
+    limit, now, began = limits["near_identical"], stats.median(values), start(view, NEAR)
+    where = (int(steps[0]), int(steps[-1]))
+    seen = f"{fmt(100 * now)}% of the groups are near-identical over steps {where[0]}-{where[1]}"
+    if not now > limit.value:
+        return f"{seen}, {fmt(100 * began)}% at the start; limit {limit}"
+    text = f"{seen}, {fmt(100 * began)}% at the start; limit {limit}"
+    first = Evidence(NEAR, text, now, "fraction", where, limit, ">", began)
+    onset = onset_of(view, NEAR, limit.value, 1.0, center="median")
+    worse = companions.worse(view)
+    action, confidence = (Action.ADJUST, Confidence.HIGH) if worse else (Action.WATCH, Confidence.MEDIUM)
+    return Finding(f"most groups are near-identical: {seen}", action, confidence, onset, (first, *worse))
+
+
 def _loops(view: View, limits: Mapping[str, Threshold]) -> Finding | str:
     steps, values = view.recent("repetition_frac")
     steps, values = steps[-ROWS:], values[-ROWS:]
@@ -83,7 +103,8 @@ def _loops(view: View, limits: Mapping[str, Threshold]) -> Finding | str:
     if not now > limit.value:
         return f"{seen}; limit {limit}"
     used = many if now > many.value else limit
-    first = Evidence("repetition_frac", f"{seen}; limit {used}", now, "fraction", where, used, ">", began)
+    shown = view.examples("repetition", 3)
+    first = Evidence("repetition_frac", f"{seen}; limit {used}", now, "fraction", where, used, ">", began, shown)
     onset = onset_of(view, "repetition_frac", limit.value, 1.0, center="median")
     worse, what = companions.worse(view), f"{fmt(100 * now)}% of the completions repeat themselves"
     if worse:
@@ -102,12 +123,13 @@ CHECK = Check(
     "one strategy cannot find "
     "a better one. From the first step on it points to a sampling temperature that is too low; later to collapse. "
     "Short answers to a solved task repeat harmlessly.",
-    needs=Needs(any_of=("unique_frac", "repetition_frac"), rows=10),
+    needs=Needs(any_of=("unique_frac", "repetition_frac", NEAR), rows=10),
     thresholds=(
         Threshold(
             "unique_frac", 0.2, "fraction", SourceKind.MEASURED, f"{_BASIS} (healthy 0.30 at the end, T=0.05: 0.15)"
         ),
         Threshold("tied_share", 0.5, "of groups", SourceKind.PAPER, "Why GRPO training fails: well below half"),
+        Threshold("near_identical", 0.5, "of groups", SourceKind.CONVENTION, "most groups"),
         Threshold("repetition_frac", 0.1, "fraction", SourceKind.CONVENTION, "one completion in ten"),
         Threshold("repetition_many", 0.25, "fraction", SourceKind.MEASURED, _BASIS),
         companions.REWARD_DROP_Z,

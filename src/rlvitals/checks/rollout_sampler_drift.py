@@ -59,11 +59,14 @@ def _certainty(values: Float64, target: float) -> float:
 
 def _surprisal_gap(view: View, limits: Mapping[str, Threshold]) -> Finding | str:
     """Surprisal minus entropy is 0 when tokens were drawn from the scored policy, whatever that policy is."""
+    if view.config.drops_zero_variance and not view.config.scores_dropped:
+        return "groups are dropped by their rewards: the tokens that are left are a selection, and say nothing here"
     steps, surprisal, entropy = view.steps_of(ROWS), view.rows_of("surprisal_mean", ROWS), view.rows_of("entropy", ROWS)
     keep = np.isfinite(surprisal) & np.isfinite(entropy) & (entropy > 0)
     if keep.sum() < LEAST_ROWS:
         return ""
-    relative = (surprisal[keep] - entropy[keep]) / entropy[keep]
+    # a ratio of means: near an entropy of 0 a row's surprisal is far below it, but for a rare token now and then
+    relative = (surprisal[keep] - entropy[keep]) / float(entropy[keep].mean())
     mean, z = float(relative.mean()), _certainty(relative, 0.0)
     where = (int(steps[keep][0]), int(steps[keep][-1]))
     seen = (
@@ -155,8 +158,9 @@ CHECK = Check(
             verify=(Verify("the mean ratio is 1", "sampler_ratio_mean", ">", 0.995, 20),),
         ),
     },
-    leads_to=("O002", "S001", "Y002", "K004", "E001", "E002", "U006"),
+    leads_to=("O002", "S009", "S001", "Y002", "K004", "E001", "E002", "U006"),
     look_alikes=(
+        LookAlike("Groups dropped by their rewards", "wrong answers, less likely ones, are left: a higher surprisal"),
         LookAlike("A mean ratio slightly off 1", "within its own noise, or above 0.995"),
         LookAlike("A mean ratio of 0.5", "a ratio of whole sequences, or masked ones: no kept mass"),
         LookAlike("Stale weights", "they hardly move surprisal minus entropy; the version lag shows them"),

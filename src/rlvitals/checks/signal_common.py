@@ -88,6 +88,9 @@ def zero_may_be_rounding(view: View, metric: str, *, unit: float = 1e-3) -> bool
     return bool(units) and (bool(own) or len(units) > 1) and min(units) >= unit
 
 
+RECOMPUTED = "rollouts/zero_variance_frac"  # from the rewards of the rollouts: the trainer need not be trusted
+
+
 @dataclass(frozen=True, slots=True)
 class Tied:
     """Share of groups whose rewards are all equal, per row.
@@ -126,29 +129,50 @@ def tied_of(source: str, values: Float64, *, scaled: bool) -> Float64:
 def tied_groups(view: View, k: int = RECENT) -> Tied | None:
     """Return the recent share of tied groups from the best metric that was logged, None when none was.
 
-    In order: zero_variance_frac; all_wrong_frac + all_right_frac; advantage_std, inverted where it is known to be
-    scaled by the group's std; reward_std, which is 0 when all groups are tied whatever it was taken over.
+    In order: the share recomputed from the rewards; zero_variance_frac; all_wrong_frac + all_right_frac;
+    advantage_std, inverted where it is known to be scaled by the group's std; reward_std, which is 0 when all groups
+    are tied whatever it was taken over; the largest and smallest advantage, both 0 when all groups are tied.
     """
     return view.cached(("tied groups", k), lambda: _tied(view, k))
 
 
+def recomputed_counts(view: View) -> bool:
+    """True when the share recomputed from rollouts stands for the run: as often there as the logged one, unfiltered."""
+    if view.config.drops_zero_variance:
+        return not view.has("zero_variance_frac")
+    return 2 * view.count(RECOMPUTED) >= view.count("zero_variance_frac")
+
+
 def _tied(view: View, k: int) -> Tied | None:
     scaled = view.config.advantage_scaling == "group"
-    if view.has("zero_variance_frac"):
-        source, rows, trace = "zero_variance_frac", view.rows_of("zero_variance_frac"), view.trace("zero_variance_frac")
+    counted = next((m for m in (RECOMPUTED, "zero_variance_frac") if view.has(m)), "")
+    if counted == RECOMPUTED and not recomputed_counts(view):
+        counted = "zero_variance_frac"
+    if counted:
+        source, rows, trace = counted, view.rows_of(counted), view.trace(counted)
     elif view.has("all_wrong_frac") and view.has("all_right_frac"):
         source = "all_wrong_frac + all_right_frac"
         rows = view.rows_of("all_wrong_frac") + view.rows_of("all_right_frac")
         trace = _sum(view.trace("all_wrong_frac"), view.trace("all_right_frac"))
+    elif view.has("advantage_std") or view.has("reward_std"):
+        source = "advantage_std" if view.has("advantage_std") else "reward_std"
+        rows, trace = tied_of(source, view.rows_of(source), scaled=scaled), _tied_trace(view, source, scaled)
+    elif view.has("advantage_max") and view.has("advantage_min"):
+        source, rows = "advantage_max", _no_advantage(view)
+        keep, steps = np.isfinite(rows), view.steps_of()
+        trace = Trace(steps[keep].astype(float), steps[keep], steps[keep], rows[keep], np.ones(int(keep.sum())))
     else:
-        found = next((m for m in ("advantage_std", "reward_std") if view.has(m)), None)
-        if found is None:
-            return None
-        source, rows = found, tied_of(found, view.rows_of(found), scaled=scaled)
-        trace = _tied_trace(view, found, scaled)
+        return None
     keep = np.flatnonzero(np.isfinite(rows))[-k:]
-    exact = source not in ("advantage_std", "reward_std") or (source == "advantage_std" and scaled)
+    exact = source not in ("advantage_std", "reward_std", "advantage_max") or (source == "advantage_std" and scaled)
     return Tied(source, trace, view.steps_of()[keep], rows[keep], exact)
+
+
+def _no_advantage(view: View) -> Float64:
+    """Return 1 where the largest and the smallest advantage are both 0, so that every group was tied, else 0."""
+    low, high = view.rows_of("advantage_min"), view.rows_of("advantage_max")
+    widest = np.maximum(np.abs(low), np.abs(high))
+    return np.where(np.isfinite(widest), (widest < TIED_STD).astype(float), np.nan)
 
 
 def _tied_trace(view: View, source: str, scaled: bool) -> Trace:

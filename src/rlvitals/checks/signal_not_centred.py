@@ -43,7 +43,8 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     mean, size = rows[at], _advantage_sd(view)[at]
     steps = view.steps_of()[at]
     level, spread = centre(mean), centre(size[np.isfinite(size)])
-    bound = spread * _length_spread(view, at)
+    each_once = "advantage_mean" in view.trainer.sequence_means
+    bound = 0.0 if each_once else spread * _length_spread(view, at)
     if not (math.isfinite(spread) and spread > 0):
         spread = 1.0  # unknown, or every advantage has one sign, which centring excludes: the unit of scaled advantages
     proven = math.isfinite(bound)
@@ -52,7 +53,9 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     same_sign = float(np.mean(np.sign(mean) == math.copysign(1.0, level)))
     shown = f"the mean advantage is {level:.3g} over steps {int(steps[0])}-{int(steps[-1])}, spread {spread:.3g}"
     why = (
-        f"a token-weighted mean can differ from 0 by at most {bound:.3g} at these lengths"
+        "this trainer's mean counts each completion once"
+        if each_once
+        else f"a token-weighted mean can differ from 0 by at most {bound:.3g} at these lengths"
         if proven
         else "a token-weighted mean can differ from 0 with the lengths, which are not logged"
     )

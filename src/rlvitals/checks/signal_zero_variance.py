@@ -42,7 +42,7 @@ ENOUGH_GROUPS = 64  # tied groups after which even a pass rate of 0.01 would hav
 MIN_ONE_GROUP = 32  # groups to aggregate before a share means anything (docs/evidence.md: Finite-group law)
 Z = 2.3
 Z_STRICT = 3.5  # for what asks for a move: about 1 in 5,000 at a true share of two thirds, one group per step
-METRICS = ("zero_variance_frac", "all_wrong_frac", "advantage_std", "reward_std")
+METRICS = ("zero_variance_frac", "all_wrong_frac", "advantage_std", "reward_std", "advantage_max")
 
 
 def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:

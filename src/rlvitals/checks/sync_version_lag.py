@@ -29,11 +29,18 @@ from rlvitals.checks.common import fmt, onset_of
 from rlvitals.view import View
 
 LAGS = ("version_lag_max", "version_lag_mean")
+VERSION = "rollouts/policy_version_max"  # newest version among a step's rollouts, whatever the trainer says of the lag
 ROWS = 20  # recent rows
 STUCK_ROWS = 10  # rows in which the age must grow with the step
 
 
 def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
+    still = _frozen(view, limits)
+    if still is not None:
+        return Fired(still)
+    if not any(view.has(m, 5) for m in LAGS):
+        steps, versions = view.recent(VERSION, ROWS)
+        return Clear(f"the policy version goes from {fmt(float(versions[0]))} to {fmt(float(versions[-1]))}")
     metric = next(m for m in LAGS if view.has(m, 5))
     steps, lag = view.recent(metric)
     steps, lag = steps[-ROWS:], lag[-ROWS:]
@@ -68,6 +75,24 @@ def _tolerance(view: View, limits: Mapping[str, Threshold]) -> Threshold:
     return Threshold("tolerance", own, "versions", SourceKind.USER, where)
 
 
+def _frozen(view: View, limits: Mapping[str, Threshold]) -> Finding | None:
+    """The rollouts carry one and the same version while the step advances: no statistics are needed."""
+    limit = limits["frozen_rows"]
+    steps, versions = view.recent(VERSION)
+    since = view.frozen_since(VERSION)
+    rows = int((steps >= since).sum())
+    if since < 0 or rows < limit.value or versions.size == 0:
+        return None
+    text = (
+        f"the newest rollouts of {rows} steps, {since} to {int(steps[-1])}, all carry policy version "
+        f"{fmt(float(versions[-1]))}; limit {limit}"
+    )
+    shown = view.examples("versions", 2)
+    evidence = Evidence(VERSION, text, float(rows), limit.unit, (since, int(steps[-1])), limit, ">=", None, shown)
+    what = f"the policy version of the rollouts has stood still since step {since} while the step advances"
+    return Finding(what, Action.FIX, Confidence.HIGH, Onset(since, since), (evidence,), "stuck")
+
+
 def _stuck(metric: str, steps: np.ndarray, lag: np.ndarray, limits: Mapping[str, Threshold]) -> Finding | None:
     """The age of the rollouts grows by one per step: the version stands still while the step advances."""
     if lag.size < STUCK_ROWS:
@@ -96,7 +121,7 @@ CHECK = Check(
     fault="Rollouts are sampled by a policy that is too old.",
     why="The update treats rollouts as if the current policy had made them. Beyond the staleness that was chosen on "
     "purpose the update degrades quietly; a lag that grows by one per step means that weight transfer has stopped.",
-    needs=Needs(any_of=LAGS, rows=5),
+    needs=Needs(any_of=(*LAGS, VERSION), rows=5),
     thresholds=(
         Threshold(
             "tolerance",
@@ -107,6 +132,13 @@ CHECK = Check(
         ),
         Threshold(
             "lasting_share", 0.25, "of the last 20 rows", SourceKind.CONVENTION, "a single late rollout is no fault"
+        ),
+        Threshold(
+            "frozen_rows",
+            10,
+            "logged steps",
+            SourceKind.DEFINITION,
+            "the version counts weight transfers; ten steps without one train on old weights",
         ),
         Threshold(
             "growth_per_step",

@@ -89,7 +89,7 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     chance = float(np.sum(np.log(np.maximum(state.tied, 1e-3))))
     stuck = bool(view.config.kl_coef) and state.kl_zero == state.streak
     limit = limits["log_chance"]
-    if not stuck and chance > limit.value and not _one_update_per_row(view):
+    if not stuck and chance > limit.value and not _gradient_of_the_row(view):
         return Clear(
             f"the gradient is 0 in {state.streak} rows; the one update behind a row may have had only tied groups, "
             f"chance {math.exp(chance):.2g}; limit e^{limit}"
@@ -97,8 +97,10 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     return _fired(view, state, stuck, limits)
 
 
-def _one_update_per_row(view: View) -> bool:
-    """True when a row describes exactly the groups of the one update whose gradient it shows."""
+def _gradient_of_the_row(view: View) -> bool:
+    """True when the gradient of a row is that of all the groups it describes: of its one update, or of every one."""
+    if "grad_norm" in view.trainer.update_means and view.config.logging_steps in (None, 1):
+        return True
     return view.config.logging_steps == 1 and view.config.updates_per_rollout == 1
 
 

@@ -40,6 +40,8 @@ FORMAT_HELP = "terminal, json, markdown, html or png."
 OUT_HELP = "Write it to this file."
 FAIL_ON_HELP = "Exit with 1 from this verdict on: watch, act or stop."
 SINCE_HELP = "Show only what was active or began at this step or later. The whole run is examined all the same."
+FOLLOW_HELP = "Stay with a running run and print what changes; PATH need not exist yet. Ctrl-C ends with the diagnosis."
+BASELINE_HELP = "A healthy run of yours to compare with; several make a band. Repeatable."
 EACH_HELP = "PATH is a directory of many runs: one row for each."
 
 
@@ -52,6 +54,7 @@ class Request:
     fail_on: str
     since: int | None
     extras: Extras
+    baseline: tuple[str, ...] = ()
 
 
 def check(
@@ -71,7 +74,12 @@ def check(
     since: Annotated[
         str | None, typer.Option("--since", metavar="STEP", help=SINCE_HELP, rich_help_panel=SHOW_PANEL)
     ] = None,
+    baseline: Annotated[
+        list[str] | None,
+        typer.Option("--baseline", metavar="RUN", help=BASELINE_HELP, rich_help_panel=INPUT_PANEL),
+    ] = None,
     each: Annotated[bool, typer.Option("--each", help=EACH_HELP, rich_help_panel=SHOW_PANEL)] = False,
+    follow: Annotated[bool, typer.Option("--follow", help=FOLLOW_HELP, rich_help_panel=SHOW_PANEL)] = False,
     map_: Annotated[
         list[str] | None, typer.Option("--map", metavar="METRIC=KEY", help=MAP_HELP, rich_help_panel=INPUT_PANEL)
     ] = None,
@@ -89,7 +97,7 @@ def check(
     Exit code 2: wrong usage, or an input that cannot be read
     Exit code 3: the log was read and cannot tell
     """
-    problems: list[Problem] = missing_paths(paths)
+    problems: list[Problem] = _follow_problems(paths, each) if follow else missing_paths(paths)
     one_of(format, FORMATS, "--format", problems)
     one_of(fail_on, FAIL_ON, "--fail-on", problems)
     step = _step(since, problems)
@@ -98,11 +106,14 @@ def check(
     chosen = format
     if out is not None and format == "terminal":  # terminal text is no use in a file that ends in .html
         chosen = ENDINGS.get(out.suffix.lower(), format)
-    if each:
-        problems += _each_problems(paths, chosen)
-    request = Request(chosen, out, fail_on, step, read_extras(map_, evals, settings, problems))
+    healthy = tuple(baseline or ())
+    problems += [*missing_paths(healthy), *(_each_problems(paths, chosen, healthy) if each else ())]
+    request = Request(chosen, out, fail_on, step, read_extras(map_, evals, settings, problems), healthy)
     if problems:
         raise InputError(*problems)
+    if follow:
+        leave(_follow(paths[0], request))
+        return
     leave(_check_each(paths, request) if each else _check_one(paths, request))
 
 
@@ -116,26 +127,68 @@ def _step(since: str | None, problems: list[Problem]) -> int | None:
     return None
 
 
-def _each_problems(paths: Sequence[str], format: str) -> list[Problem]:
+def _each_problems(paths: Sequence[str], format: str, baseline: Sequence[str]) -> list[Problem]:
     problems = [
         Problem("not a directory", "--each", path, "a directory that holds runs")
         for path in paths
         if Path(path).exists() and not Path(path).is_dir()
     ]
+    if baseline:
+        problems.append(Problem("not with --each", "--baseline", baseline[0], "one run to compare"))
     if format in FORMATS and format not in ("terminal", "json"):
         problems.append(Problem("no table of runs in this format", "--format", format, "terminal or json with --each"))
     return problems
+
+
+def _follow_problems(paths: Sequence[str], each: bool) -> list[Problem]:
+    """Return why these paths cannot be followed; a path that does not exist yet can."""
+    problems = []
+    if len(paths) != 1 or paths[0] == "-" or "://" in paths[0]:
+        problems.append(Problem("cannot be followed", "--follow", " ".join(paths), "one log file or run directory"))
+    if each:
+        problems.append(Problem("--each and --follow exclude each other", "--follow", expected="one of them"))
+    return problems
+
+
+def _follow(path: str, request: Request) -> Exit:
+    from rlvitals.cli.follow import follow, say
+    from rlvitals.focus import focus
+
+    diagnosis = follow(Path(path).expanduser(), request.extras)
+    if diagnosis is None:
+        say(f"rlvitals: {path}: no step was read")
+        return Exit.BAD_INPUT
+    if request.since is not None:
+        diagnosis = focus(diagnosis, request.since)
+    deliver(diagnosis, request.format, request.out)
+    return exit_code(diagnosis, request.fail_on)
 
 
 def _check_one(paths: Sequence[str], request: Request) -> Exit:
     from rlvitals.conclude import diagnose
     from rlvitals.focus import focus
 
-    diagnosis = diagnose(load_run(paths, request.extras))
+    run = load_run(paths, request.extras)
+    if request.baseline:
+        from rlvitals.record.baseline import with_baseline
+
+        run = with_baseline(run, [load_run([path], request.extras) for path in request.baseline])
+    diagnosis = _with_lesson(diagnose(run), paths)
     if request.since is not None:
         diagnosis = focus(diagnosis, request.since)
     deliver(diagnosis, request.format, request.out)
     return exit_code(diagnosis, request.fail_on)
+
+
+def _with_lesson(diagnosis: Diagnosis, paths: Sequence[str]) -> Diagnosis:
+    """Return the diagnosis with what the record says of the last run on the same task and model."""
+    from dataclasses import replace
+
+    from rlvitals.record.lessons import last_lesson, sentence
+
+    places = tuple(Path(p) for p in paths if p != "-" and "://" not in p)
+    found = last_lesson(diagnosis.run, places) if diagnosis.run is not None and places else None
+    return diagnosis if found is None else replace(diagnosis, lesson=sentence(found))
 
 
 def _check_each(paths: Sequence[str], request: Request) -> Exit:

@@ -172,6 +172,7 @@ _HOW_TO_LOG: dict[str, str] = {
 ADAPTER = Adapter(
     info=TrainerInfo(
         name="chapter-7 scripts",
+        sequence_means=("advantage_mean",),
         knobs=_KNOBS,
         how_to_log=_HOW_TO_LOG,
         step_base=1,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from rlvitals.ingest.adapter import Adapter
-from rlvitals.runconfig import Rejected, coerce, kinds
+from rlvitals.runconfig import MAX_TEXT, Rejected, coerce, kinds
 from rlvitals.schema import Note, RunConfig
 
 MAX_KEYS = 20_000  # settings looked at (convention: the largest verl config has about 1,500)
@@ -89,7 +89,14 @@ def map_config(mapping: Mapping[str, object], adapter: Adapter, source: str) -> 
             wanted[name] = found
     if adapter.config_rules is not None:
         wanted.update(adapter.config_rules(flat))
-    return _typed(wanted, source)
+    return _with_versions(_typed(wanted, source), flat)
+
+
+def _with_versions(found: FoundConfig, flat: Mapping[str, object]) -> FoundConfig:
+    """Add what a config says of versions: `versions.environment`, `versions.reward` and the like."""
+    named = {key.removeprefix("versions."): value for key, value in flat.items() if key.startswith("versions.")}
+    versions = {name: value[:MAX_TEXT] for name, value in named.items() if isinstance(value, str) and value}
+    return replace(found, config=replace(found.config, versions=versions)) if versions else found
 
 
 def _first(flat: Mapping[str, object], paths: tuple[str, ...]) -> tuple[object, str] | None:

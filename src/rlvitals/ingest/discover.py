@@ -43,7 +43,7 @@ _TIME_FOLDER = re.compile(  # TRL's Nov29_11-19-09_host, slime's 20261129_100000
 _SKIPPED_FOLDERS = frozenset(
     {".git", ".hydra", "__pycache__", "node_modules", ".venv", "venv", "site-packages", ".cache", "completions",
      "rollouts", "rollout", "validation", "generations", "samples", "traces", "dumped_evals", "episodes", ".trash",
-     "wandb_artifacts", "artifacts", "configs"}
+     "wandb_artifacts", "artifacts", "configs", ".rlvitals"}
 )  # fmt: skip
 _NOT_STEPS = re.compile(
     r"^(args|config|.*_config|params|hparams|tokenizer.*|vocab.*|special_tokens_map|added_tokens|generation_config|"

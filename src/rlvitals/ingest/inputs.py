@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rlvitals.errors import InputError, NotATrainingRun, Problem
 from rlvitals.ingest import discover, readers
@@ -15,9 +16,16 @@ from rlvitals.ingest.sources import STDIN, check_head, file_source, stdin_source
 from rlvitals.ingest.table import RawTable
 from rlvitals.schema import Note
 
+if TYPE_CHECKING:
+    from rlvitals.rollouts.dump import Rollouts
+    from rlvitals.rollouts.fold import Folded
+
 __all__ = ["Loaded", "is_rl", "read_paths"]
 
 COMMON_NAMES = frozenset({"trainer_state.json", "logging.jsonl", "metrics.jsonl", "metrics.csv", "console.log"})
+
+
+Counted = tuple["Folded", "Rollouts"]
 
 
 @dataclass(frozen=True)
@@ -28,6 +36,7 @@ class Loaded:
     tables: tuple[RawTable, ...]
     base: Path | None  # where to look for config and checkpoints
     notes: tuple[Note, ...] = ()
+    dump: Counted | None = None  # rollouts that were named in place of a log, already folded
 
 
 def read_paths(paths: Sequence[str | Path]) -> Loaded:
@@ -36,6 +45,7 @@ def read_paths(paths: Sequence[str | Path]) -> Loaded:
     notes: list[Note] = []
     errors: list[InputError] = []
     base: Path | None = None
+    dump: Counted | None = None
     for given in paths:
         try:
             if str(given) == STDIN:
@@ -49,21 +59,56 @@ def read_paths(paths: Sequence[str | Path]) -> Loaded:
             path, select = _existing(given)
             if path.is_dir():
                 base = base or path
-                found, note = read_directory(path)
-                tables += found
-                notes.append(note)
+                try:
+                    found, note = read_directory(path)
+                    notes.append(note)
+                    tables += found
+                except InputError as error:
+                    table, dump = _dump_alone(path, error)  # no step log: its rollouts tell what they can
+                    tables.append(table)
             elif is_remote(str(given)):  # nothing lies beside the local copy
                 tables += readers.read(replace(file_source(path, select), name=shown(str(given))))
             else:
                 base = base or path
-                tables += readers.read(file_source(path, select))
+                source = file_source(path, select)
+                check_head(source)
+                counted = _dump_file(path)
+                if counted is None:
+                    tables += readers.read(source)
+                else:
+                    tables.append(counted[0])
+                    dump = dump or counted[1]
         except InputError as error:
             errors.append(error)
     if errors:
         problems = [problem for error in errors for problem in error.problems]
         only_refused = all(isinstance(error, NotATrainingRun) for error in errors)
         raise NotATrainingRun(*problems) if only_refused else InputError(*problems)
-    return Loaded(_run_name(str(paths[0])), tuple(tables), base, tuple(notes))
+    return Loaded(_run_name(str(paths[0])), tuple(tables), base, tuple(notes), dump)
+
+
+def _dump_alone(directory: Path, error: InputError) -> tuple[RawTable, Counted]:
+    """Return the steps of a directory that holds rollouts and no log. Raises the error of the log's reader."""
+    from rlvitals.ingest.trajectories import beside, table_of
+
+    found = beside(directory)
+    if found is None or not found.files:
+        raise error
+    table, folded, rollouts = table_of(found)
+    return table, (folded, rollouts)
+
+
+def _dump_file(path: Path) -> tuple[RawTable, Counted] | None:
+    """Return the steps of a file that holds one rollout per row, None for any other file."""
+    if not {".jsonl", ".ndjson", ".parquet", ".csv"} & {suffix.lower() for suffix in path.suffixes}:
+        return None
+    from rlvitals.ingest.trajectories import named_dump, table_of
+
+    found = named_dump(path)
+    if found is None or found.reader.steps_elsewhere:
+        return None
+    table, folded, rollouts = table_of(found)
+    return (table, (folded, rollouts)) if table.rows else None
 
 
 def _run_name(first: str) -> str:

@@ -36,6 +36,7 @@ def load(
     map: Mapping[str, str] | None = None,
     evals: Mapping[str, str | Path] | None = None,
     settings: Settings | None = None,
+    rollouts: bool = True,
 ) -> Run:
     """Read a run from a file, a directory, several files of one run, or "-" for stdin (each also .gz or .zst).
 
@@ -43,6 +44,7 @@ def load(
         map: canonical metric ("step" and "eval:NAME" too) -> the log's own key; wins over what was recognised.
         evals: held-out set name -> file with scores kept elsewhere.
         settings: read from rlvitals.toml beside the run or above when None.
+        rollouts: read the rollout dump beside the log too.
 
     Raises InputError with every problem found, NotATrainingRun for a log without RL metrics.
     """
@@ -63,7 +65,8 @@ def load(
     held_out = {**part.evals, **_extra_evals(settings, evals)}
     provenance = _provenance(part, adapter, config)
     events = part.events + _checkpoints(loaded.base, int(part.step[-1]))
-    return Run(
+    audits, audit_notes = _audits(loaded.base)
+    run = Run(
         name=loaded.name,
         step=part.step,
         columns=part.columns,
@@ -74,10 +77,22 @@ def load(
         events=tuple(sorted(events, key=lambda e: -1 if e.step is None else e.step)),
         provenance=provenance,
         unrecognised=_nearest(part.unrecognised),
-        notes=(*loaded.notes, *notes, *part.notes, *config_notes),
+        notes=(*loaded.notes, *notes, *part.notes, *config_notes, *audit_notes),
         sources=tuple(dict.fromkeys(table.source for table in loaded.tables)),
         settings=settings,
+        audits=audits,
     )
+    return _with_rollouts(run, loaded) if rollouts else run
+
+
+def _with_rollouts(run: Run, loaded: Loaded) -> Run:
+    """Return the run with the rollouts that were named or lie beside its log."""
+    from rlvitals.ingest.trajectories import attach, beside, joined
+
+    if loaded.dump is not None:
+        return joined(run, *loaded.dump)
+    found = beside(loaded.base) if loaded.base is not None else None
+    return run if found is None else attach(run, found)
 
 
 def _same_run(parts: Sequence[Part]) -> list[Part]:
@@ -222,6 +237,17 @@ def _checkpoints(base: Path | None, last_step: int) -> tuple[Event, ...]:
     if not beside and len(folders) == 1 and not has_log(base.parent / next(iter(folders))):
         beside = found
     return tuple(event for event in beside if event.step is not None and event.step <= last_step)
+
+
+def _audits(base: Path | None) -> tuple[tuple[object, ...], tuple[Note, ...]]:
+    """Return the records of audits in `.rlvitals/` beside the run, and a note for each that could not be read."""
+    if base is None:
+        return (), ()
+    from rlvitals.auditresults import folder_of, read_folder
+
+    folder = folder_of(base)
+    found, broken = read_folder(folder)
+    return found, tuple(Note(text, str(folder)) for text in broken)
 
 
 def _find_settings(paths: Sequence[str | Path]) -> Settings | None:

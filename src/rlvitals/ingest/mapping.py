@@ -198,7 +198,7 @@ class RowMapper:
     """Maps one row of raw metrics at a time, for the live monitor."""
 
     def __init__(self, resolver: Resolver) -> None:
-        self._resolver = resolver
+        self.resolver = resolver
         self._percent: set[str] = set()  # shares that were once above 1: percentages from then on
         self._chosen: dict[str, tuple[int, str]] = {}  # metric -> priority and key: two keys are never one series
         self._sums = tuple((each, pattern(each.pattern)) for each in resolver.adapter.sums)
@@ -213,7 +213,7 @@ class RowMapper:
             if value is None:
                 continue
             seen[key] = value
-            rule = self._resolver.rule(key)
+            rule = self.resolver.rule(key)
             if rule.kind is Kind.METRIC:
                 priority, chosen = self._chosen.get(rule.metric, (rule.priority, key))
                 if rule.priority < priority or key == chosen:
@@ -223,6 +223,14 @@ class RowMapper:
                 evals[rule.metric] = self._fraction(rule, rule.scale * value, "success_frac")
         self._derive(seen, values)
         return MappedRow(values, evals)
+
+    def estimator(self, metric: str) -> str:
+        """Return the estimator of a series as its key or derivation says, "" when they do not."""
+        chosen = self._chosen.get(metric)
+        if chosen is not None:
+            key = self.resolver.rule(chosen[1]).key
+            return key.estimator if key is not None else ""
+        return next((d.estimator for d in self.resolver.adapter.derived if d.metric == metric), "")
 
     def _summed(self, raw: Mapping[str, object]) -> Mapping[str, object]:
         out = dict(raw)
@@ -252,7 +260,7 @@ class RowMapper:
         return value
 
     def _derive(self, seen: Mapping[str, float], values: dict[str, float]) -> None:
-        for rule in self._resolver.adapter.derived:
+        for rule in self.resolver.adapter.derived:
             if rule.metric in values:
                 continue
             inputs = [values.get(name, seen.get(name)) for name in rule.inputs]

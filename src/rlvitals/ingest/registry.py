@@ -15,6 +15,7 @@ from rlvitals.ingest import (
     openrlhf,
     prime_rl,
     rllm,
+    rlvitals_train,
     roll,
     skyrl,
     slime,
@@ -50,6 +51,7 @@ ADAPTERS: tuple[Adapter, ...] = (
     slime.ADAPTER,
     areal.ADAPTER,
     chapter7.ADAPTER,
+    rlvitals_train.ADAPTER,
     generic.ADAPTER,
 )
 

@@ -54,14 +54,14 @@ def split(step: Int64, rows: Int64) -> Split:
             if cut > a:
                 kept.append((a, cut))
         if removed:
-            segments.append(Segment(first_gone, last, removed, resumed, _reason(not kept, removed, resumed)))
+            segments.append(Segment(first_gone, last, removed, resumed, reason_of(not kept, removed, resumed)))
             rewinds.append((int(rows[start]), resumed))
         kept.append((start, end))
     index = np.concatenate([np.arange(a, b) for a, b in kept])
     return Split(rows[index], tuple(rewinds), tuple(segments), repeated)
 
 
-def _reason(whole: bool, removed: int, resumed: int) -> str:
+def reason_of(whole: bool, removed: int, resumed: int) -> str:
     """Say why rows were replaced; `whole` = nothing of what came before is left."""
     if not whole:
         return "rewind"

@@ -115,6 +115,7 @@ HOW_TO_LOG: dict[str, str] = {
 
 INFO = TrainerInfo(
     name="verl",
+    update_means=("grad_norm",),
     knobs=KNOBS,
     how_to_log=HOW_TO_LOG,
     step_base=1,

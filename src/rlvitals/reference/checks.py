@@ -56,7 +56,7 @@ def check_page(check: Check, link: Link = plain_link, extra: Iterable[Section | 
 
 
 def _needs(needs: Needs) -> tuple[Paragraph | Bullets, ...]:
-    if not (needs.all_of or needs.any_of or needs.config):
+    if not (needs.all_of or needs.any_of or needs.config or needs.audit):
         return (Paragraph("Nothing in particular: it looks at whatever was logged."),)
     lines = []
     if needs.all_of:
@@ -65,6 +65,9 @@ def _needs(needs: Needs) -> tuple[Paragraph | Bullets, ...]:
         lines.append(f"one of {code(needs.any_of)}: {_values(needs.rows)}")
     if needs.config:
         lines.append(f"the settings {code(needs.config)}")
+    if needs.audit:
+        command = "preflight" if needs.audit == "preflight" else f"audit {needs.audit}"
+        lines.append(f"a record in `.rlvitals/` beside the run, written by `rlvitals {command}`")
     return (Bullets(tuple(lines)), Paragraph('Without them it answers "no data" and counts as a blind spot.'))
 
 

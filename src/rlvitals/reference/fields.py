@@ -38,6 +38,7 @@ FIELDS: Mapping[str, str] = {
     "advantage_scaling": "What advantages are divided by: the group's spread, the batch's, or nothing.",
     "reward_aggregation": "Rewards summed and then normalised by group, or each normalised and then summed.",
     "drops_zero_variance": "True when groups without variance are dropped or sampled again.",
+    "scores_dropped": "True when entropy and log-probabilities are measured over the dropped groups too.",
     "masks_truncated": "True when completions cut at the budget are left out of the loss.",
     "learning_rate": "Peak learning rate.",
     "lr_schedule": "Shape of the learning rate over the run.",

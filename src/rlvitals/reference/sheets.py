@@ -308,4 +308,17 @@ SHEETS: Mapping[str, Sheet] = {
         '# beside the line that appends the CSV row\nmonitor.log(step, {"reward_avg": reward_avg, "loss": loss})',
         ("`*_outputs.txt`: one completion per step",),
     ),
+    "rlvitals train": Sheet(
+        "0.1, the trainer of this project",
+        (
+            ("JSON lines", "`metrics.jsonl`, one row per step in canonical names"),
+            ("config", "`config.json`: settings, loss, canonical facts, identities of environment, reward and sampler"),
+            ("rollouts", "`rollouts/*.parquet`, one file per checkpoint interval"),
+            ("evaluations", "in `metrics.jsonl`; `rescored.csv` of `rlvitals train eval`, by `--evals NAME=FILE`"),
+            ("CSV, text", "`metrics.csv` and `train.log`, in the form of the chapter-7 scripts"),
+        ),
+        Tested(own="runs on the embedded task"),
+        "# on by default, off with --no-vitals; in a loop of your own:\n"
+        "train(config, folder=out, watch=[lambda run, row, held_out: monitor.log(run.step, row)])",
+    ),
 }

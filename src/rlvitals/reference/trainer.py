@@ -157,7 +157,7 @@ def _blind(adapter: Adapter, link: Callable[[Check], str]) -> tuple[Paragraph | 
 
 def _live(sheet: Sheet, name: str) -> tuple[Code | Paragraph, ...]:
     text = f'monitor = rlvitals.Monitor(trainer="{name}")\n\n{sheet.hook}'
-    note = "`monitor.diagnosis()` gives the verdict at any time; `monitor.log` returns the incidents that a row opened."
+    note = "`monitor.diagnosis()` gives the verdict at any time; `monitor.log` returns what opened, worsened or closed."
     return Code(text), Paragraph(" ".join(t for t in (sheet.hook_note, note) if t))
 
 

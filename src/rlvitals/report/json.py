@@ -49,6 +49,7 @@ def to_dict(diagnosis: Diagnosis) -> dict[str, Any]:
         "rollback": asdict(d.rollback),
         "cost": None if d.cost is None else asdict(d.cost),
         "crash": d.crash,
+        "lesson": d.lesson,
     }
     done: dict[str, Any] = plain(out)
     return done
@@ -123,6 +124,7 @@ def _evidence(e: Evidence) -> dict[str, Any]:
         "steps": {"first": e.steps[0], "last": e.steps[1]},
         "comparison": e.comparison,
         "threshold": None if e.threshold is None else asdict(e.threshold),
+        "examples": [asdict(x) for x in e.examples],
     }
 
 

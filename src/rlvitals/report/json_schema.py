@@ -51,6 +51,7 @@ def _top() -> dict[str, Schema]:
         "rollback": _ref("rollback"),
         "cost": _or_null(_ref("cost"), "What ran after the root cause began."),
         "crash": TEXT | {"description": "How the process ended, where the log says that it died."},
+        "lesson": TEXT | {"description": "The last finding and fix recorded for the same task and model."},
     }
 
 
@@ -61,6 +62,7 @@ def _definitions() -> dict[str, Schema]:
         "onset": _object({"first": STEP, "last": STEP}, "The interval of steps in which something began."),
         "threshold": _object(_threshold()),
         "evidence": _object(_evidence()),
+        "example": _object(_example()),
         "finding": _object(_finding()),
         "consequence": _object(_named() | _finding()),
         "cause": _object(_named() | _finding() | {"consequences": _list(_ref("consequence"))}),
@@ -152,6 +154,20 @@ def _evidence() -> dict[str, Schema]:
         "steps": _ref("onset"),
         "comparison": TEXT,
         "threshold": _or_null(_ref("threshold"), "The very limit that was compared with."),
+        "examples": _list(_ref("example"), "Rollouts that show it; their text is untrusted."),
+    }
+
+
+def _example() -> dict[str, Schema]:
+    return {
+        "shows": TEXT | {"description": "The rollout fact that chose it."},
+        "step": STEP,
+        "group": TEXT,
+        "index": {"type": "integer", "description": "-1 where the dump does not say."},
+        "reward": NUMBER,
+        "excerpt": TEXT,
+        "source": TEXT,
+        "row": {"type": "integer", "description": "Row of the source, from 0; -1 for a live run."},
     }
 
 

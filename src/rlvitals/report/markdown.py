@@ -71,6 +71,9 @@ def _evidence(f: Finding, indent: str) -> Iterator[str]:
     for e in f.evidence:
         said = "" if words.clean(e.text) == words.clean(f.summary) else text(e.text) + "  \n" + indent + "  "
         yield f"{indent}- {said}{code(e.metric)}: {text(words.evidence_numbers(e))}"
+        for example in e.examples:
+            excerpt = words.example_text(example)
+            yield f"{indent}  - {text(words.example_place(example))}" + (f": {code(excerpt)}" if excerpt else "")
 
 
 def _notes(d: Diagnosis) -> Iterator[str]:
@@ -138,3 +141,6 @@ def _ending(d: Diagnosis) -> Iterator[str]:
     if d.cost is not None:
         yield ""
         yield f"**Cost.** {text(words.cost_line(d.cost))}"
+    if d.lesson:
+        yield ""
+        yield f"**Record.** {text(d.lesson)}"

@@ -15,7 +15,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from rlvitals.check import Action, Verdict
+from rlvitals.check import Action, Evidence, Verdict
 from rlvitals.diagnosis import Cause, Consequence, Diagnosis, PlanStep
 from rlvitals.report import words
 from rlvitals.report.series import drawn, incident_of
@@ -170,6 +170,13 @@ def _evidence(of: Cause | Consequence) -> Iterator[RenderableType]:
         if text != words.clean(of.finding.summary):
             yield _hanging(Text("·", "dim"), text, indent=3)
         yield Padding(Text(f"{words.clean(e.metric)}: {words.evidence_numbers(e)}", "dim"), (0, 0, 0, 5))
+        yield from _examples(e)
+
+
+def _examples(e: Evidence) -> Iterator[RenderableType]:
+    for example in e.examples:
+        said = words.example_text(example)
+        yield Padding(Text(words.example_place(example) + (f": {said}" if said else ""), "dim"), (0, 0, 0, 7))
 
 
 def _consequence(c: Consequence) -> Iterator[RenderableType]:
@@ -178,6 +185,7 @@ def _consequence(c: Consequence) -> Iterator[RenderableType]:
     yield Padding(Text(words.clean(c.finding.summary)), (0, 0, 0, 5))
     for e in c.finding.evidence:
         yield Padding(Text(f"{words.clean(e.metric)}: {words.evidence_numbers(e)}", "dim"), (0, 0, 0, 5))
+        yield from _examples(e)
 
 
 def _vitals(d: Diagnosis, width: int) -> Iterator[RenderableType]:
@@ -283,3 +291,5 @@ def _ending(d: Diagnosis) -> Iterator[RenderableType]:
         yield _hanging(_heading("Rollback"), words.rollback_line(d.rollback))
     if d.cost is not None:
         yield _hanging(_heading("Cost    "), words.cost_line(d.cost))
+    if d.lesson:
+        yield _hanging(_heading("Record  "), words.clean(d.lesson))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 import unicodedata
 from dataclasses import dataclass
 
@@ -12,7 +13,7 @@ from rlvitals.checks import CHECKS
 from rlvitals.diagnosis import BlindSpot, Cost, Coverage, Diagnosis, RollbackTarget, RuledOut
 from rlvitals.engine import Incident
 from rlvitals.metrics import lookup
-from rlvitals.schema import Run, Status
+from rlvitals.schema import Example, Run, Status
 
 VERDICT_WORD: dict[Verdict, str] = {
     Verdict.HEALTHY: "HEALTHY",
@@ -55,8 +56,12 @@ def block(text: str) -> str:
 
 
 def reasons(spots: list[BlindSpot]) -> list[str]:
-    """Return why checks could not look, beyond what they lack, each with its name."""
-    return [f"{s.name}: {clean(s.reason)}" for s in spots if s.reason]
+    """Return why checks could not look, beyond what they lack, each reason once with the names of its checks."""
+    names: dict[str, list[str]] = {}
+    for s in spots:
+        if s.reason:
+            names.setdefault(clean(s.reason), []).append(s.name)
+    return [f"{', '.join(of)}: {reason}" for reason, of in names.items()]
 
 
 def number(value: float) -> str:
@@ -93,6 +98,40 @@ def evidence_numbers(e: Evidence) -> str:
         parts.append(limit(e.threshold, e.comparison))
     parts.append(span(*e.steps))
     return " · ".join(parts)
+
+
+def example_command(e: Example) -> str:
+    """Return the command that shows the rollout with its group, "" for one of a live run."""
+    if not e.source:
+        return ""
+    quote = "'" if '"' in e.group else '"'
+    where = f"step={e.step}" + (f" and group={quote}{clean(e.group, 200)}{quote}" if e.group else "")
+    return f"rlvitals rollouts {shlex.quote(clean(e.source))} --where {shlex.quote(where)}"
+
+
+def multiline(text: str) -> str:
+    """Return untrusted text with its line breaks, every other invisible or control character as its escape."""
+    return "\n".join(clean(line) for line in text.splitlines())
+
+
+EXAMPLE_CHARS = 240  # of a rollout's text that a report shows
+
+
+def example_place(e: Example) -> str:
+    """Return where a rollout stands: step, group and number, and its reward."""
+    parts = [f"step {e.step}"]
+    if e.group:
+        parts.append(f"group {clean(e.group, 60)}")
+    if e.index >= 0:
+        parts.append(f"rollout {e.index}")
+    if math.isfinite(e.reward):
+        parts.append(f"reward {number(e.reward)}")
+    return ", ".join(parts)
+
+
+def example_text(e: Example) -> str:
+    """Return the excerpt of a rollout on one line, escaped; "" where the dump has no text."""
+    return clean(e.excerpt, EXAMPLE_CHARS)
 
 
 SAME_UNIT = {

@@ -23,6 +23,35 @@ Series = Mapping[str, tuple[Int64, Float64]]
 _REDUCE: Mapping[str, np.ufunc] = {"sum": np.add, "min": np.minimum, "max": np.maximum}
 
 
+def codes(values: npt.NDArray[np.object_]) -> tuple[Int64, list[str | None]]:
+    """Return (int64[rows] number of each text, the texts in order of appearance); None is a text of its own."""
+    seen: dict[str | None, int] = {}
+    at = np.fromiter((seen.setdefault(v, len(seen)) for v in values), dtype=np.int64, count=values.shape[0])
+    return at, list(seen)
+
+
+def _ranks(key: npt.NDArray[np.int64] | npt.NDArray[np.object_]) -> Int64:
+    """Return numbers that sort as the key does; texts sort by themselves, None before them."""
+    if key.dtype != object:
+        return np.asarray(key, dtype=np.int64)
+    at, texts = codes(np.asarray(key, dtype=object))
+    rank = np.empty(len(texts), dtype=np.int64)
+    rank[sorted(range(len(texts)), key=lambda i: (texts[i] is not None, texts[i] or ""))] = np.arange(len(texts))
+    return np.asarray(rank[at])
+
+
+def _runs(keys: Keys) -> tuple[Int64, Int64]:
+    """Return (order int64[rows] that sorts by the keys, starts of the runs of equal keys in that order)."""
+    ranks = [_ranks(k) for k in keys]
+    order = np.lexsort(ranks[::-1])
+    new = np.zeros(order.size, dtype=bool)
+    new[0] = True
+    for rank in ranks:
+        line = rank[order]
+        new[1:] |= line[1:] != line[:-1]
+    return order, np.flatnonzero(new)
+
+
 @dataclass(frozen=True)
 class Sums:
     """Values reduced over rows that share their keys.
@@ -48,10 +77,7 @@ class Sums:
         rows = int(keys[0].shape[0])
         if rows == 0:
             return cls(keys, dict(values), how)
-        codes = [np.unique(k.astype(str) if k.dtype == object else k, return_inverse=True)[1] for k in keys]
-        order = np.lexsort(codes[::-1])
-        sorted_codes = np.stack([c[order] for c in codes])
-        starts = np.flatnonzero(np.concatenate([[True], np.any(sorted_codes[:, 1:] != sorted_codes[:, :-1], axis=0)]))
+        order, starts = _runs(keys)
         reduced = {n: _REDUCE[how.get(n, "sum")].reduceat(v[order], starts) for n, v in values.items()}
         return cls(tuple(k[order][starts] for k in keys), reduced, how)
 
@@ -61,6 +87,8 @@ class Sums:
         filled = [p for p in parts if p.rows]
         if not filled:
             return parts[0]
+        if len(filled) == 1:
+            return filled[0]
         names = sorted({n for p in filled for n in p.values})
         how = {n: h for p in filled for n, h in p.how.items()}
         empty = {"sum": 0.0, "min": np.inf, "max": -np.inf}
@@ -85,6 +113,7 @@ class Fact:
         finish: merged sums -> series.
         metrics: names of the series, for the table of metrics; open families end in "/*".
         examples: batch -> rollouts worth showing, at most a few per step; None where there is nothing to show.
+        also: columns that it uses where they are there; "reward_part/*" stands for all components.
     """
 
     name: str
@@ -94,3 +123,4 @@ class Fact:
     metrics: tuple[str, ...]
     reads_text: bool = False
     examples: Callable[[Batch], tuple[Example, ...]] | None = None
+    also: tuple[str, ...] = ()

@@ -7,12 +7,14 @@ else.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import numpy as np
 import numpy.typing as npt
+
+from rlvitals.schema import Example
 
 Column = npt.NDArray[np.float64] | npt.NDArray[np.int64] | npt.NDArray[np.object_]
 
@@ -27,6 +29,9 @@ class Kind(StrEnum):
 
 
 MISSING = -(2**63)
+ROW = "row"  # INTEGER, kept by the readers: number of the rollout in its file, from 0
+FILE = "file"  # TEXT, where a batch holds rollouts of several files
+EXCERPT = 600  # characters of a completion that an example carries
 PART = "reward_part/"  # open family of NUMBER columns: one per reward component, unweighted where possible
 
 
@@ -51,6 +56,7 @@ FIELDS: tuple[Field, ...] = (
     Field("segment", Kind.INTEGER, "", "Stretch between restarts, from 0."),
     Field("prompt", Kind.TEXT, "", "Prompt text, or the first messages joined."),
     Field("completion", Kind.TEXT, "", "Completion text; of several turns the assistant's, joined."),
+    Field("completion_id", Kind.TEXT, "", "Hash of the completion's text: equal for the same text."),
     Field("turns", Kind.INTEGER, "turns", "Assistant turns."),
     Field("gold", Kind.TEXT, "", "Expected answer."),
     Field("reward", Kind.NUMBER, "reward", "Total reward before KL terms; NaN = no reward (verifier error)."),
@@ -88,6 +94,8 @@ TEXT_HEAVY = frozenset({"prompt", "completion", "raw_output"})
 
 def kind_of(name: str) -> Kind:
     """Return the kind of a column. Raises KeyError for a name that is none."""
+    if name in (ROW, FILE):
+        return Kind.INTEGER if name == ROW else Kind.TEXT
     return Kind.NUMBER if name.startswith(PART) else BY_NAME[name].kind
 
 
@@ -123,6 +131,64 @@ class Batch:
 
     def has(self, name: str) -> bool:
         return name in self.columns
+
+    def take(self, at: npt.NDArray[np.int64] | slice) -> Batch:
+        """Return some of the rollouts; a slice keeps their place in the file, numbers of rows do not."""
+        columns = {name: column[at] for name, column in self.columns.items()}
+        if isinstance(at, slice):
+            start, stop, _ = at.indices(self.rows)
+            return replace(self, rows=max(stop - start, 0), columns=columns, first_row=self.first_row + start)
+        if ROW not in columns:
+            columns[ROW] = at + self.first_row
+        return replace(self, rows=int(at.size), columns=columns)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Batch]) -> Batch:
+        """Return batches as one; a column that one of them lacks is absent in its rows."""
+        if len(parts) == 1:
+            return parts[0]
+        names = dict.fromkeys(name for part in parts for name in part.columns)
+        if len({part.source for part in parts}) > 1 or FILE in names:
+            parts = [part.named() for part in parts]
+            names[FILE] = None
+        columns = {
+            name: np.concatenate(
+                [p.columns[name] if name in p.columns else absent(kind_of(name), p.rows) for p in parts]
+            )
+            for name in names
+        }
+        return replace(parts[0], rows=sum(p.rows for p in parts), columns=columns)
+
+    def named(self) -> Batch:
+        """Return the batch with file and row of each rollout as columns."""
+        columns = dict(self.columns)
+        if ROW not in columns:
+            columns[ROW] = np.arange(self.first_row, self.first_row + self.rows, dtype=np.int64)
+        if FILE not in columns:
+            columns[FILE] = np.full(self.rows, self.source, dtype=object)
+        return replace(self, columns=columns)
+
+    def row(self, at: int) -> int:
+        """Return the row of the source that a rollout was read from."""
+        return int(self.columns[ROW][at]) if ROW in self.columns else self.first_row + at
+
+    def file(self, at: int) -> str:
+        """Return the file that a rollout was read from, "" for a live one."""
+        return str(self.columns[FILE][at]) if FILE in self.columns else self.source
+
+    def texts_at(self, at: int) -> str:
+        """Return a bounded excerpt of a completion, "" where there is none."""
+        text = self.columns["completion"][at] if "completion" in self.columns else None
+        return text[:EXCERPT] if isinstance(text, str) else ""
+
+    def example(self, shows: str, at: int) -> Example:
+        """Return a rollout as an example of what a fact shows."""
+        group = self.text("group")[at]
+        index, step = int(self.integer("index")[at]), int(self.integer("step")[at])
+        return Example(
+            shows, step, "" if group is None else str(group)[:200], -1 if index == MISSING else index,
+            float(self.number("reward")[at]), self.texts_at(at), self.file(at), self.row(at) if self.source else -1,
+        )  # fmt: skip
 
     def integer(self, name: str) -> npt.NDArray[np.int64]:
         """Return an INTEGER column, MISSING where absent."""

@@ -71,7 +71,7 @@ def parse(lines: Iterable[tuple[int, str]], name: str) -> RawTable:
     log = Console()
     blocks = Blocks()
     bar: tuple[int, int] | None = None
-    for n, piece in unwrap(_pieces(lines)):
+    for n, piece in unwrap(pieces(lines)):
         if "\ufffd" in piece:
             log.broken += 1
         found = _BAR.findall(piece) if "it/s" in piece or "s/it" in piece or "%|" in piece else None
@@ -98,7 +98,7 @@ def _keep_block(log: Console, done: tuple[str, dict[str, object], int] | None, b
         log.tail.clear()
 
 
-def _pieces(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+def pieces(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
     """Yield what the terminal would have shown: colours, Ray prefixes and carriage returns resolved."""
     for n, line in lines:
         if "\x1b" in line:

@@ -1,0 +1,91 @@
+"""`rlvitals rollouts` shows whole groups, escaped, in every form."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from rlvitals.cli.main import app
+from tests.rollouts.dumps import jsonl, rollouts, verl
+
+HOSTILE = "\x1b[31mred\x1b[0m <script>alert(1)</script> [bold]x[/bold] \u202e"
+
+
+def run(*args: str | Path) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["rollouts", *map(str, args)])
+    return done.exit_code, done.output
+
+
+def test_groups_side_by_side(tmp_path: Path) -> None:
+    code, out = run(verl(tmp_path / "dump", rollouts()), "--where", "step=2 and reward>0.5", "--group", "u2-1")
+    assert code == 0
+    assert "2 of 24 rollouts match (verl rollouts, 3 files)" in out
+    assert "step 2 · group u2-1" in out
+    assert "answer 2.1.1" in out
+    assert "answer 2.1.0" not in out
+
+
+def test_limit_and_what_is_left(tmp_path: Path) -> None:
+    code, out = run(verl(tmp_path / "dump", rollouts()), "--limit", "3")
+    assert code == 0
+    assert "3 shown, 21 more with" in out
+
+
+def test_hostile_text_is_escaped_everywhere(tmp_path: Path) -> None:
+    path = jsonl(tmp_path / "dump.jsonl", [{"step": 1, "reward": 1.0, "completion": HOSTILE, "family": HOSTILE}])
+    code, text = run(path)
+    assert code == 0
+    assert "\x1b" not in text
+    assert "\\x1b[31mred" in text
+    assert "[bold]x[/bold]" in text
+    _, page = run(path, "--format", "html")
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+    assert "\x1b" not in page
+    assert "default-src 'none'" in page
+    _, raw = run(path, "--format", "json")
+    assert json.loads(raw)["rollouts"][0]["completion"] == HOSTILE
+    assert "\x1b" not in raw
+
+
+def test_json_holds_all_that_the_dump_says(tmp_path: Path) -> None:
+    _, out = run(verl(tmp_path / "dump", rollouts()), "--step", "3", "--limit", "1", "--format", "json")
+    found = json.loads(out)
+    assert (found["matching"], found["read"], found["reader"]) == (8, 24, "verl rollouts")
+    assert found["groups"] == {"how": "id", "sure": "certain"}
+    one = found["rollouts"][0]
+    assert (one["step"], one["group"], one["index"], one["reward"]) == (3, "u3-0", 0, 0.0)
+    assert (Path(one["file"]).name, one["row"]) == ("3.jsonl", 0)
+
+
+def test_problems_come_together_and_exit_2(tmp_path: Path) -> None:
+    code, out = run(verl(tmp_path / "dump", rollouts()), "--format", "pdf", "--limit", "0")
+    assert code == 2
+    assert "--format" in out
+    assert "--limit" in out
+    code, out = run(tmp_path / "dump", "--where", "rward>1")
+    assert code == 2
+    assert "Nearest: reward" in out
+
+
+def test_how_to_convert(tmp_path: Path) -> None:
+    code, out = run(tmp_path, "--how-to-convert")
+    assert code == 0
+    assert "weights_only=True" in out
+
+
+def test_counts(tmp_path: Path) -> None:
+    folder = verl(tmp_path / "dump", rollouts())
+    code, out = run(folder, "--counts")
+    assert code == 0
+    assert "read 24 rollouts from verl rollouts (3 files)" in out
+    assert "rollouts/reward_mean" in out
+    _, raw = run(folder, "--counts", "--format", "json", "--full")
+    found = json.loads(raw)
+    assert found["series"]["rollouts/reward_mean"] == {"step": [1, 2, 3], "value": [0.5, 0.5, 0.5]}
+    assert found["rollouts"] == 24
+    code, out = run(folder, "--counts", "--engine", "spark")
+    assert code == 2
+    assert "local or ray" in out
