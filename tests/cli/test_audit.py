@@ -1,0 +1,137 @@
+"""preflight and audit from the command line: what they print, write and exit with, and that check reads it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from rlvitals.audit.rows import write_rows
+from rlvitals.cli.main import app
+from tests.audit.data import row, task_file, write_jsonl
+
+
+def run(*args: object, stdin: str | None = None) -> tuple[int, str, str]:
+    done = CliRunner().invoke(app, [str(a) for a in args], input=stdin)
+    return done.exit_code, done.stdout, done.stderr
+
+
+def rollouts(path: Path, solved: float, n: int = 40) -> Path:
+    rows = [row(i, index=j, completion=f"said {j}", reward=float(j < solved * 8)) for i in range(n) for j in range(8)]
+    write_rows(rows, path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("solved", "code", "words"), [(0.5, 0, "Verdict: learnable"), (0.0, 1, "Verdict: start easier")]
+)
+def test_preflight_on_rollouts(tmp_path: Path, solved: float, code: int, words: str) -> None:
+    found, out, _ = run("preflight", rollouts(tmp_path / "base.jsonl", solved))
+    assert found == code
+    assert words in out
+    record = json.loads((tmp_path / ".rlvitals" / "preflight-base.jsonl.json").read_text())
+    assert (record["audit"], record["rollouts"]) == ("preflight", 320)
+
+
+def test_preflight_with_a_solver_lists_what_it_cannot_solve(tmp_path: Path) -> None:
+    tasks = write_jsonl(
+        tmp_path / "tasks.jsonl",
+        [
+            {"id": "easy", "question": "What is 2 + 3 ?", "answer": "5"},
+            {"id": "no", "question": "hard is 2 + 3 ?", "answer": "5"},
+        ],
+    )
+    base = rollouts(tmp_path / "base.jsonl", 0.5)
+    code, out, _ = run(
+        "preflight", base, "--tasks", tasks, "--env", "tests.audit.envs:Sums", "--solver", "tests.audit.envs:solve"
+    )
+    assert code == 1
+    assert "tests.audit.envs:solve solved 1 of 2 tasks." in out
+    assert "- no\n" in out
+
+
+def test_preflight_says_everything_that_is_missing() -> None:
+    code, _, err = run("preflight", "--solver", "human", "--format", "xml")
+    assert code == 2
+    assert "rlvitals: 3 problems" in err
+
+
+def test_probe_and_its_record(tmp_path: Path) -> None:
+    tasks = task_file(tmp_path / "tasks.jsonl", 3)
+    code, out, _ = run("audit", "probe", "tests.audit.verifiers:always_zero", "--tasks", tasks, "--run", tmp_path)
+    assert code == 1
+    assert "always zero: all " in out
+    assert (tmp_path / ".rlvitals" / "probe-tests.audit.verifiers-always_zero.json").is_file()
+    code, out, _ = run(
+        "audit", "probe", "tests.audit.verifiers:good_trl", "--tasks", tasks, "--run", tmp_path, "--format", "json"
+    )
+    assert (code, json.loads(out)["findings"]) == (0, [])
+
+
+def test_score_in_the_terminal_is_blind_and_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    write_rows([row(i, completion=f"\x1b[31msaid {i}", reward=float(i % 2)) for i in range(12)], path)
+    code, _, err = run("audit", "score", path, "--n", 12, stdin="r\nq\n")
+    assert code in (1, 3)
+    assert err.count("The pipeline:") == 1
+    assert err.index("Is it right?") < err.index("The pipeline:")
+    assert "\x1b" not in err
+    code, out, err = run("audit", "score", path, "--n", 12, stdin="w\n" * 11)
+    assert code == 1
+    assert "12 trajectories scored, 0 unsure" in out
+    assert "paid although wrong (false positives)" in out
+    code, out, _ = run("audit", "score", path, "--n", 12, "--restart", stdin="u\nq\n")
+    assert code == 3
+
+
+def test_replay_of_named_and_picked_episodes(tmp_path: Path) -> None:
+    path = write_jsonl(
+        tmp_path / "e.jsonl",
+        [
+            {"step": 1, "group": "a", "index": i, "prompt": "What is 2 + 3 ?", "completion": "so 5", "gold": "5",
+             "reward": 1.0, "seed": i}
+            for i in range(2)
+        ],
+    )  # fmt: skip
+    code, out, _ = run("audit", "replay", path, "--env", "tests.audit.envs:Sums")
+    assert (code, "2 episodes replayed twice; 2 come out as logged" in out) == (0, True)
+    code, out, _ = run("audit", "replay", path, "--env", "tests.audit.envs:Crashing", "--episode", "1/a/1")
+    assert code == 1
+    assert "crash recorded as failure" in out.lower()
+    code, _, err = run("audit", "replay", path, "--env", "tests.audit.envs:Sums", "--episode", "9/a/1", "--pick", "top")
+    assert (code, "no such episode" in err) == (2, True)
+
+
+def test_leakage_is_found_and_check_reads_it(tmp_path: Path) -> None:
+    from tests.cli.runs import trl_rows
+
+    directory = tmp_path / "run"
+    directory.mkdir()
+    write_jsonl(directory / "log.jsonl", trl_rows())
+    text = "Ada buys 12 apples at the market. How many apples does she have?"
+    held = write_jsonl(
+        tmp_path / "held.jsonl", [{"question": text, "answer": "12"}, {"question": "Who wrote Faust?", "answer": "G"}]
+    )
+    sft = write_jsonl(tmp_path / "sft.jsonl", [{"question": text.upper(), "answer": "12"}])
+    code, out, _ = run("audit", "leakage", held, "--sft", sft, "--run", directory)
+    assert code == 1
+    assert "1 of 2" in out
+    code, out, _ = run("check", directory, "--format", "json")
+    assert code == 1
+    assert json.loads(out)["causes"][0]["id"] == "H004"
+    assert run("audit", "leakage", held)[0] == 2
+
+
+def test_compact(tmp_path: Path) -> None:
+    from rlvitals import reward_probe
+
+    folder = tmp_path / ".rlvitals" / "rewards"
+    reward_probe(lambda completion: 1.0, to=folder)("said")
+    code, out, _ = run("audit", "compact", folder, "--remove")
+    assert (code, "1 trajectories recorded" in out) == (0, True)
+    assert (tmp_path / ".rlvitals" / "rewards.parquet").is_file()
+    assert (tmp_path / ".rlvitals" / "rewards-rewards.json").is_file()
+    assert list(folder.glob("*.jsonl")) == []
+    assert run("audit", "compact", folder)[0] == 2
