@@ -1,0 +1,132 @@
+"""Rollouts: each trajectory plays its own environment, turn by turn, all of them sampled together."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from rlvitals.env import Env, Item, Message, Step, StopReason, VerifierStatus
+from rlvitals.grpo.chat import added_ids, decoded, prompt_ids
+from rlvitals.grpo.rewards.plan import Completion
+from rlvitals.grpo.rollout import Generated, Sampler, Sampling, Trajectory, seed_of
+from rlvitals.grpo.tasks.base import Task
+
+
+class _Play:
+    """One trajectory under way: the environment, the conversation so far and what was said."""
+
+    def __init__(self, trajectory: Trajectory, env: Env, messages: Sequence[Message]) -> None:
+        self.trajectory, self.env = trajectory, env
+        self.history = list(messages)
+        self.said: list[str] = []
+        self.given: dict[str, float] = {}
+        self.seconds = 0.0
+        self.done = False
+
+
+def collect(
+    task: Task, items: Sequence[Item], group_size: int, sampler: Sampler, tokenizer: Any, sampling: Sampling,
+    seed: int, *, first_group: int = 0,
+) -> list[Trajectory]:  # fmt: skip
+    """Return group_size finished trajectories per item, group by group.
+
+    sampling.max_tokens is the budget of a whole trajectory. The same items, seed and weights give the same ones. What
+    goes wrong in an environment is recorded in its trajectory (status error, reward NaN), never raised.
+    """
+    plays = [
+        _start(task, item, first_group + g, k, seed_of(seed, first_group + g, k), tokenizer)
+        for g, item in enumerate(items)
+        for k in range(group_size)
+    ]
+    for turn in range(task.max_turns):
+        going = [p for p in plays if not p.done]
+        if not going:
+            break
+        _turn(going, turn, task, sampler, tokenizer, sampling)
+    for play in plays:
+        _finish(play, task, sampling.max_tokens)
+    return [p.trajectory for p in plays]
+
+
+def _start(task: Task, item: Item, group: int, index: int, seed: int, tokenizer: Any) -> _Play:
+    env = task.new_env()
+    # every rollout of a group starts from the same state: the seed of the environment is the item's
+    messages = env.reset(item, seed_of("env", item.id))
+    shown = "\n".join(m.content for m in messages)
+    ids = tuple(prompt_ids(tokenizer, messages))
+    return _Play(Trajectory(item, group, index, seed, ids, shown), env, messages)
+
+
+def _turn(plays: Sequence[_Play], turn: int, task: Task, sampler: Sampler, tokenizer: Any, sampling: Sampling) -> None:
+    """Sample one assistant turn of each play and let its environment answer."""
+    prompts = [[*p.trajectory.prompt_ids, *p.trajectory.ids] for p in plays]
+    seeds = [seed_of(p.trajectory.seed, turn) if turn else p.trajectory.seed for p in plays]
+    budgets = [sampling.max_tokens - p.trajectory.tokens for p in plays]
+    for play, made in zip(plays, sampler.generate(prompts, seeds, budgets, sampling), strict=True):
+        _take(play, made)
+        text = decoded(tokenizer, made.ids)
+        play.said.append(text)
+        play.history.append(Message("assistant", text))
+        step = _answer(play, text)
+        play.given.update(step.rewards)
+        play.trajectory.status = step.status if step.status is not None else play.trajectory.status
+        play.trajectory.raw = step.raw or play.trajectory.raw
+        budget_gone = not made.ended or sampling.max_tokens <= play.trajectory.tokens
+        if step.done or budget_gone or turn + 1 >= task.max_turns:
+            play.done = True
+            play.trajectory.stop = _reason(step, made, last=turn + 1 >= task.max_turns)
+            continue
+        between = added_ids(tokenizer, play.history, step.messages)
+        play.history += step.messages
+        play.trajectory.ids += between
+        play.trajectory.counts += [False] * len(between)
+        play.trajectory.logp += [0.0] * len(between)
+
+
+def _take(play: _Play, made: Generated) -> None:
+    trajectory = play.trajectory
+    trajectory.ids += made.ids
+    trajectory.counts += [True] * len(made.ids)
+    trajectory.logp += made.logp
+    if made.keep_packed is not None:
+        trajectory.keep_packed.append(made.keep_packed)
+    # of several turns the oldest weights count: lag is a worst case
+    trajectory.version = made.version if trajectory.turns == 0 else min(trajectory.version, made.version)
+    trajectory.turns += 1
+
+
+def _answer(play: _Play, text: str) -> Step:
+    """Return what the environment says; whatever it raises is an error of the verifier, not a wrong answer."""
+    start = time.perf_counter()
+    try:
+        return play.env.step(text)
+    except Exception as error:
+        raw = f"{type(error).__name__}: {error}"[:300]
+        return Step(raw=raw, status=VerifierStatus.ERROR, done=True, reason=StopReason.ERROR)
+    finally:
+        play.seconds += time.perf_counter() - start
+
+
+def _reason(step: Step, made: Generated, *, last: bool) -> StopReason:
+    """Return why the trajectory ended: the budget comes before what the environment says of a half answer."""
+    if step.reason in (StopReason.ERROR, StopReason.TIMEOUT):
+        return step.reason
+    if not made.ended:
+        return StopReason.BUDGET
+    if step.reason is not None:
+        return step.reason
+    return StopReason.ENV if last and not step.done else StopReason.EOS
+
+
+def _finish(play: _Play, task: Task, budget: int) -> None:
+    """Turn what the environment gave and what the text shows into reward parts and their total."""
+    trajectory = play.trajectory
+    trajectory.text = "\n".join(play.said)
+    trajectory.verifier_seconds = play.seconds
+    written = [i for i, counts in zip(trajectory.ids, trajectory.counts, strict=True) if counts]
+    done = Completion(trajectory.text, written, budget, trajectory.status, trajectory.stop)
+    trajectory.parts = task.plan.score(done, play.given)
+    failed = trajectory.status in (VerifierStatus.ERROR, VerifierStatus.TIMEOUT)
+    trajectory.reward = math.nan if failed else task.plan.total(trajectory.parts)

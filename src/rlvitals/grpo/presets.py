@@ -1,0 +1,111 @@
+"""PRESETS: what `--recipe NAME` chooses: a row of the loss and the settings that belong to it.
+
+Every published recipe goes by its own name. The ch7 ones are the experiments of chapter 7, each against the same
+baseline: REINFORCE with group advantages over whole sequences, no ratio, no clip, no penalty.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from rlvitals.errors import InputError, Problem
+from rlvitals.grpo.advantages import Advantage
+from rlvitals.grpo.aggregation import Aggregation
+from rlvitals.grpo.config import Config
+from rlvitals.grpo.correction import TOKEN_TIS
+from rlvitals.grpo.kl import Estimator, KlTerm, Place
+from rlvitals.grpo.losses import Clip, Reinforce
+from rlvitals.grpo.ratios import RatioLevel
+from rlvitals.grpo.recipes import RECIPES, DeadGroups, Recipe
+
+ADDED_ESTIMATOR = Estimator.RATIO_K3  # of a penalty that a recipe lacks and kl_coef asks for: see the table in kl.py
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A recipe and the settings of `Config` that it changes; the user's own settings win over them."""
+
+    recipe: Recipe
+    settings: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+
+
+_BOOK = "Raschka, Build a Reasoning Model (From Scratch), chapter 7"
+_BASE = replace(RECIPES["ch6-reinforce"], source=_BOOK)
+_CLIPPED = replace(_BASE, surrogate=Clip(0.2, 0.2), ratio_level=RatioLevel.SEQUENCE_SUM)
+_REUSE: Mapping[str, object] = MappingProxyType({"epochs": 2})
+_FORMAT: Mapping[str, object] = MappingProxyType({"task": "arithmetic:format_weight=1"})
+
+
+def _kl(estimator: Estimator, coef: float) -> Preset:
+    return Preset(replace(_CLIPPED, kl_term=KlTerm(estimator, Place.LOSS, coef)), _REUSE)
+
+
+PRESETS: Mapping[str, Preset] = MappingProxyType(
+    {
+        **{name: Preset(recipe) for name, recipe in RECIPES.items()},
+        # 7.2, 7.3: the baseline and what it logs
+        "ch7-tracking": Preset(_BASE),
+        # 7.4: ratios of whole sequences under a fixed old policy, with and without the clip
+        "ch7-clip": Preset(_CLIPPED, _REUSE),
+        "ch7-no-clip": Preset(replace(_CLIPPED, surrogate=Clip(1e6, 1e6)), _REUSE),
+        # 7.5: the summed k1 that restrains nothing, and what would
+        "ch7-kl": _kl(Estimator.K1, 0.1),
+        "ch7-kl-k2": _kl(Estimator.K2, 0.1),
+        "ch7-kl-k3": _kl(Estimator.K3, 0.1),
+        "ch7-kl-ratio-k3": _kl(Estimator.RATIO_K3, 0.1),
+        # 7.6.1, 7.6.2: a format reward, on its own and only for right answers
+        "ch7-format": Preset(_BASE, _FORMAT),
+        "ch7-format-conditional": Preset(
+            _BASE, MappingProxyType({"task": "arithmetic:format_weight=1,format_if_right=true"})
+        ),
+        # 7.6.3: each modification alone
+        "ch7-drop-dead-groups": Preset(replace(_BASE, dead_groups=DeadGroups.DROP)),
+        "ch7-active-sampling": Preset(replace(_BASE, dead_groups=DeadGroups.RESAMPLE)),
+        "ch7-token-loss": Preset(replace(_BASE, aggregation=Aggregation.TOKEN_MEAN)),
+        "ch7-clip-higher": Preset(
+            replace(_BASE, surrogate=Clip(0.2, 0.28), aggregation=Aggregation.TOKEN_MEAN), _REUSE
+        ),
+        "ch7-truncated-is": Preset(replace(_BASE, corrections=(TOKEN_TIS,))),
+        "ch7-no-std": Preset(replace(_BASE, advantage=Advantage.GROUP_MEAN)),
+        "ch7-off-policy-mask": Preset(replace(_CLIPPED, off_policy_delta=0.1), _REUSE),
+        "ch7-keep-mask": Preset(replace(_BASE, keep_sampling_mask=True), MappingProxyType({"top_p": 0.9})),
+        "ch7-gdpo": Preset(replace(_BASE, advantage=Advantage.COMPONENTS), _FORMAT),
+        "ch7-gspo": Preset(replace(RECIPES["gspo"], source=_BOOK), _REUSE),
+        "ch7-cispo": Preset(replace(RECIPES["cispo"], source=_BOOK), _REUSE),
+    }
+)
+
+
+def preset(name: str) -> Preset:
+    """Return a preset; `dr_grpo` is `dr-grpo`. Raises InputError with the nearest name."""
+    found = PRESETS.get(name.replace("_", "-"))
+    if found is None:
+        near = difflib.get_close_matches(name, PRESETS, n=1)
+        hint = f"Nearest: {near[0]}" if near else f"Recipes: {', '.join(PRESETS)}"
+        raise InputError(Problem("unknown recipe", "--recipe", repr(name), "a recipe of the trainer", hint))
+    return found
+
+
+def config_of(name: str) -> Config:
+    """Return the config of a preset before the user's own settings. Raises InputError."""
+    return replace(Config(recipe=name), **preset(name).settings)  # type: ignore[arg-type]
+
+
+def recipe_of(config: Config) -> Recipe:
+    """Return the recipe of a config, with the user's KL coefficient. Raises InputError."""
+    recipe = preset(config.recipe).recipe
+    if config.kl_coef < 0:
+        return recipe
+    if recipe.kl_term is not None:
+        return replace(recipe, kl_term=replace(recipe.kl_term, coef=config.kl_coef, by_family=MappingProxyType({})))
+    if config.kl_coef == 0:
+        return recipe
+    return replace(recipe, kl_term=KlTerm(ADDED_ESTIMATOR, Place.LOSS, config.kl_coef))
+
+
+def uses_ratio(recipe: Recipe) -> bool:
+    """True when the loss looks at the ratio of new to old policy."""
+    return not isinstance(recipe.surrogate, Reinforce)

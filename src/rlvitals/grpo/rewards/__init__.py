@@ -1,0 +1,1 @@
+"""Rewards: verifiers that say right, wrong, no parse, error or timeout, and shaping terms beside them."""

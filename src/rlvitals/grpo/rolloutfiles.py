@@ -1,0 +1,141 @@
+"""Every rollout of a run, in the canonical table: a parquet file per checkpoint interval, safe against a kill.
+
+The steps since the last checkpoint stand in `rollouts/open.jsonl`, appended step by step. At a checkpoint they become
+`rollouts/steps-000001-000020.parquet`, written beside and renamed, and the open file starts anew.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import orjson
+
+from rlvitals.env import VerifierStatus
+from rlvitals.grpo.logs import refused
+from rlvitals.grpo.rollout import Trajectory
+from rlvitals.rollouts.table import BY_NAME, PART, Kind, kind_of
+
+OPEN = "open.jsonl"
+_TYPES: Mapping[Kind, str] = {
+    Kind.INTEGER: "BIGINT",
+    Kind.NUMBER: "DOUBLE",
+    Kind.TEXT: "VARCHAR",
+    Kind.TOKENS: "DOUBLE[]",
+}
+_VERDICT = {VerifierStatus.RIGHT: 1.0, VerifierStatus.WRONG: 0.0, VerifierStatus.NO_PARSE: 0.0}
+
+
+class RolloutFiles:
+    """The rollout files of a run directory.
+
+    Args:
+        folder: the run directory.
+        fixed: columns that are the same in every row (versions, sampling settings).
+        after: last step that is kept; what was written for later ones is removed.
+    """
+
+    def __init__(self, folder: Path, fixed: Mapping[str, object], after: int = 0) -> None:
+        self._folder = folder / "rollouts"
+        self.fixed = dict(fixed)
+        self._steps: list[int] = []
+        with refused(folder):
+            self._folder.mkdir(parents=True, exist_ok=True)
+            for path in self._folder.glob("steps-*.parquet"):
+                if int(path.stem.rpartition("-")[2]) > after:
+                    path.unlink()
+            self._file = (self._folder / OPEN).open("wb")
+
+    def add(self, step: int, trajectories: Sequence[Trajectory], trained_version: int) -> None:
+        """Write the rollouts of a step."""
+        lines = [orjson.dumps({**self.fixed, **row_of(t, step, trained_version)}) for t in trajectories]
+        with refused(self._folder):
+            self._file.write(b"\n".join(lines) + b"\n")
+            self._file.flush()
+        self._steps.append(step)
+
+    def seal(self) -> None:
+        """Turn the open file into a parquet file."""
+        if not self._steps:
+            return
+        with refused(self._folder):
+            self._file.close()
+            name = f"steps-{self._steps[0]:06d}-{self._steps[-1]:06d}.parquet"
+            to_parquet(self._folder / OPEN, self._folder / name)
+            self._file = (self._folder / OPEN).open("wb")
+        self._steps = []
+
+    def close(self) -> None:
+        """Seal what is open and leave no empty file behind."""
+        self.seal()
+        self._file.close()
+        (self._folder / OPEN).unlink(missing_ok=True)
+
+
+def row_of(t: Trajectory, step: int, trained_version: int) -> dict[str, Any]:
+    """Return a trajectory as a row of the canonical table; None where a value is not there."""
+    row: dict[str, Any] = {
+        "step": step,
+        "group": str(t.group),
+        "index": t.index,
+        "prompt_id": t.item.id,
+        "family": t.item.family or None,
+        "tier": t.item.tier or None,
+        "split": "train",
+        "prompt": t.prompt,
+        "completion": t.text,
+        "turns": t.turns,
+        "gold": t.item.gold or None,
+        "reward": _number(t.reward),
+        "correct": None if t.status is None else _VERDICT.get(t.status),
+        "raw_output": t.raw,
+        "parsed": t.raw or None,
+        "verifier_status": None if t.status is None else t.status.value,
+        "verifier_seconds": _number(t.verifier_seconds),
+        "advantage": _number(t.advantage),
+        "tokens": t.tokens,
+        "prompt_tokens": len(t.prompt_ids),
+        "stop_reason": None if t.stop is None else t.stop.value,
+        "policy_version": t.version,
+        "trainer_version": trained_version,
+        "sampler_logp": [round(float(x), 6) for x in t.sampler_logp],
+        "seed": t.seed,
+    }
+    row["sampler_logp_sum"] = float(t.sampler_logp.sum())
+    if t.trainer_logp is not None and t.entropy is not None and t.trainer_logp.size:
+        gap = t.trainer_logp.astype(np.float64) - t.sampler_logp
+        row |= {
+            "trainer_logp": [round(float(x), 6) for x in t.trainer_logp],
+            "trainer_logp_sum": float(t.trainer_logp.sum()),
+            "mismatch_abs_mean": float(np.abs(gap).mean()),
+            "mismatch_k3_mean": float((np.expm1(gap) - gap).mean()),
+            "mismatch_abs_max": float(np.abs(gap).max()),
+            "entropy_mean": float(t.entropy.mean()),
+        }
+    return row | {PART + name: _number(value) for name, value in t.parts.items()}
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def to_parquet(source: Path, target: Path) -> None:
+    """Write the rows of a JSON lines file as parquet, beside and renamed."""
+    with source.open("rb") as file:
+        present: dict[str, None] = {}
+        for line in file:
+            present.update(dict.fromkeys(orjson.loads(line)))
+    columns = [n for n in present if n in BY_NAME or n.startswith(PART)]
+    types = {n: _TYPES[kind_of(n)] for n in columns}
+    draft = target.with_name(target.name + ".tmp")
+    with duckdb.connect() as db:
+        db.execute("SET threads = 1")
+        # one line may hold a long completion with all its log-probabilities
+        rows = db.read_json(str(source), columns=types, format="newline_delimited", maximum_object_size=256_000_000)
+        rows.write_parquet(str(draft), compression="zstd")
+    os.replace(draft, target)

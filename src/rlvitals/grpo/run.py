@@ -1,0 +1,257 @@
+"""A run being set up: everything the loop works with, checked before the first step, fresh or from a checkpoint."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from rlvitals.errors import InputError, Problem
+from rlvitals.grpo import checkpoint
+from rlvitals.grpo.chat import end_id
+from rlvitals.grpo.checkpoint import Saved
+from rlvitals.grpo.config import Config, checked
+from rlvitals.grpo.describe import description, run_config
+from rlvitals.grpo.distributed import Parallel, launched
+from rlvitals.grpo.evaluate import Cadence
+from rlvitals.grpo.kl import Estimator, Place
+from rlvitals.grpo.logs import RunLog, write_json
+from rlvitals.grpo.parts import Parts, local_sampler
+from rlvitals.grpo.pool import Pool
+from rlvitals.grpo.presets import recipe_of
+from rlvitals.grpo.recipes import Recipe
+from rlvitals.grpo.reference import Reference
+from rlvitals.grpo.rollout import Sampler, Sampling, Trajectory
+from rlvitals.grpo.rolloutfiles import RolloutFiles
+from rlvitals.grpo.score import Policy
+from rlvitals.grpo.stop import Stopping
+from rlvitals.grpo.tasks.base import Task
+from rlvitals.grpo.update import Trainer, new_optimizer
+from rlvitals.grpo.vocabulary import report as tag_report
+from rlvitals.schema import RunConfig
+
+CONFIG = "config.json"
+
+
+@dataclass
+class Run:
+    """What one step after the other works with.
+
+    Attributes:
+        given: the config as the user gave it; config: the same with what the task decides filled in.
+        step: steps that are complete; seconds and tokens: of all of them, earlier starts included.
+        log, rollouts: None in processes that do not write.
+        latest: rollouts of the last step, in the order of sampling.
+    """
+
+    given: Config
+    config: Config
+    recipe: Recipe
+    parts: Parts
+    folder: Path
+    task: Task
+    held_out: Task
+    tokenizer: Any
+    policy: Policy
+    reference: Reference
+    trainer: Trainer
+    sampler: Sampler
+    eval_sampler: Sampler
+    pool: Pool
+    parallel: Parallel
+    facts: RunConfig
+    cadence: Cadence
+    stopping: Stopping
+    log: RunLog | None = None
+    rollouts: RolloutFiles | None = None
+    step: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+    started: float = field(default_factory=time.perf_counter)
+    resumed: int | None = None
+    latest: Sequence[Trajectory] = ()
+
+    @property
+    def sampling(self) -> Sampling:
+        """How rollouts are drawn."""
+        c = self.config
+        return Sampling(c.temperature, c.top_p, c.top_k, c.max_tokens)
+
+    def elapsed(self) -> float:
+        """Seconds of this run, earlier starts included."""
+        return self.seconds + time.perf_counter() - self.started
+
+
+def open_run(config: Config, parts: Parts, folder: Path, *, resume: bool = False) -> Run:
+    """Return a run ready for its next step. Raises InputError with what is wrong, before anything is written."""
+    checked(config)
+    recipe = recipe_of(config)
+    saved = _saved(config, folder, resume=resume)
+    parallel = launched()
+    loaded = parts.model(config)
+    end_id(loaded.tokenizer)
+    task, held_out = parts.task(config, loaded.tokenizer), parts.held_out(config, loaded.tokenizer)
+    _require(config, recipe, task, parallel)
+    given, config = config, replace(config, max_tokens=config.max_tokens or task.max_new_tokens)
+    model = adapted(loaded.model, config)
+    policy = Policy(model, getattr(torch, config.dtype)).to(parallel.device())
+    reference = parts.reference(policy, held=config.reference_reset >= 0)
+    wrapped, optimizer = parallel.prepare(policy, new_optimizer(policy, config.lr))
+    sampler = parts.sampler(policy, loaded.tokenizer, config)
+    facts = run_config(config, recipe, task, _vocabulary(model), loaded.identity)
+    run = Run(
+        given, config, recipe, parts, folder, task, held_out, loaded.tokenizer, policy, reference,
+        Trainer(wrapped, optimizer, config, parallel), sampler,
+        sampler if config.sampler else local_sampler(policy, loaded.tokenizer),
+        Pool(task.train, config.seed), parallel, facts, Cadence(config.eval_every),
+        Stopping(config.patience, config.dead_steps),
+    )  # fmt: skip
+    if saved is not None:
+        _restore(run, saved)
+    if parallel.main:
+        _open_files(run, saved)
+    parts.sync(run.sampler, policy.model, run.trainer.version, run.step)
+    return run
+
+
+def _saved(config: Config, folder: Path, *, resume: bool) -> Saved | None:
+    """Return the checkpoint to go on from. Raises InputError for a folder in use, and for another config."""
+    if not resume:
+        if (folder / CONFIG).exists():
+            raise InputError(
+                Problem("the folder already holds a run", str(folder),
+                        hint=f"Go on with it: rlvitals train --resume --out {folder}, or choose another --out")
+            )  # fmt: skip
+        return None
+    saved = checkpoint.newest(folder)
+    if saved is not None and saved.state["config_hash"] != config.hash():
+        before = saved.state["config"]
+        unlike = [k for k, v in vars(config).items() if before.get(k) != v]
+        raise InputError(
+            Problem("the checkpoint is of another config", str(saved.folder), ", ".join(unlike) or "another version",
+                    "the same settings", "Start anew in another --out, or take the settings back")
+        )  # fmt: skip
+    return saved
+
+
+def _require(config: Config, recipe: Recipe, task: Task, parallel: Parallel) -> None:
+    problems: list[Problem] = []
+    if not task.train:
+        problems.append(Problem("no items to train on", f"task {config.task}", "0 items", "1 or more"))
+    if config.prompts < parallel.world:
+        problems.append(
+            Problem("fewer prompts than processes", "prompts", str(config.prompts), f"{parallel.world} or more")
+        )
+    term = recipe.kl_term
+    if term is not None and term.estimator is Estimator.EXACT:
+        problems.append(
+            Problem("the exact divergence needs the logits of both policies, which this loop never holds", "recipe",
+                    config.recipe, "k1, k2, k3, k3+ or ratio-k3")
+        )  # fmt: skip
+    if term is not None and term.coef > 0 and config.reference_reset < 0:
+        problems.append(Problem("a KL term without a reference", "reference_reset", "-1", "0 or more with kl_coef > 0"))
+    if term is not None and term.place is Place.REWARD and config.reference_reset < 0:
+        problems.append(Problem("a KL penalty in the reward needs a reference", "reference_reset", "-1", "0 or more"))
+    if problems:
+        raise InputError(*problems)
+
+
+def adapted(model: nn.Module, config: Config) -> nn.Module:
+    """Return the model with adapters or recomputation as the config asks, without dropout."""
+    inner: Any = model
+    if config.lora_rank:
+        inner = _with_adapters(inner, config)
+    if config.checkpoint_activations:
+        recompute_activations(inner)
+        if config.lora_rank:
+            inner.enable_input_require_grads()
+    for module in inner.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0  # the old policy and the new one must differ by their weights alone
+    evaluated: nn.Module = inner.eval()
+    return evaluated
+
+
+def recompute_activations(model: Any) -> None:
+    """Make the model recompute its activations in the backward pass while it is in training mode."""
+    if hasattr(model, "activation_checkpointing_enable"):  # its name from transformers 5.24 on
+        model.activation_checkpointing_enable()
+    else:
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+
+
+def _with_adapters(model: Any, config: Config) -> Any:
+    try:
+        from peft import LoraConfig, get_peft_model
+    except ImportError as error:
+        raise InputError(
+            Problem("training adapters needs the package peft", "lora_rank", str(config.lora_rank),
+                    hint="Install it: pip install 'rlvitals[tasks]'")
+        ) from error  # fmt: skip
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config.seed)  # the adapters' first weights
+        return get_peft_model(
+            model, LoraConfig(r=config.lora_rank, lora_alpha=2 * config.lora_rank, target_modules="all-linear",
+                              task_type="CAUSAL_LM")
+        )  # fmt: skip
+
+
+def _vocabulary(model: Any) -> int:
+    return int(model.get_output_embeddings().weight.shape[0])
+
+
+def _restore(run: Run, saved: Saved) -> None:
+    """Put a checkpoint back."""
+    state = saved.state
+    checkpoint.load_weights(saved.folder, run.policy.model)
+    checkpoint.load_optimizer(saved, run.trainer.optimizer, run.parallel.device())
+    known = state["reference"]
+    run.reference.load(checkpoint.load_reference(saved), int(known["since"]), str(known["identity"]))
+    run.trainer.updates, run.trainer.version = int(state["updates"]), int(state["version"])
+    run.pool.load(state["pool"])
+    run.stopping.load(state["stopping"])
+    run.cadence = replace(run.cadence, seconds=float(state["eval_seconds"]))
+    run.step, run.tokens, run.seconds = saved.step, int(state["tokens"]), float(state["seconds"])
+    run.resumed = saved.step
+    checkpoint.load_random(saved)
+
+
+def state_of(run: Run) -> dict[str, Any]:
+    """Return what a checkpoint keeps beside weights and optimizer."""
+    return {
+        "config": vars(run.given),
+        "config_hash": run.given.hash(),
+        "updates": run.trainer.updates,
+        "version": run.trainer.version,
+        "pool": run.pool.state(),
+        "stopping": run.stopping.state(),
+        "reference": {"since": run.reference.since, "identity": run.reference.identity},
+        "tokens": run.tokens,
+        "seconds": run.elapsed(),
+        "eval_seconds": run.cadence.seconds,
+        "log_offsets": run.log.offsets() if run.log is not None else {},
+    }
+
+
+def _open_files(run: Run, saved: Saved | None) -> None:
+    run.log = RunLog(run.folder, run.config.steps, None if saved is None else saved.state["log_offsets"])
+    versions = run.facts.versions
+    fixed: dict[str, object] = {
+        "env_version": versions["environment"],
+        "reward_version": versions["reward"],
+        "sampler_version": versions["sampler"],
+        "temperature": run.config.temperature,
+        "top_p": run.config.top_p,
+        "token_budget": run.config.max_tokens,
+    }
+    run.rollouts = RolloutFiles(run.folder, fixed, after=run.step)
+    write_json(run.folder / CONFIG, description(run.given, run.recipe, run.facts, run.reference.identity))
+    if saved is not None:
+        run.log.event(saved.step, "resume", f"from {saved.folder.name}")
+    else:
+        run.log.event(0, "tokenizer", str(tag_report(run.tokenizer, run.policy.model)))

@@ -1,0 +1,142 @@
+"""Datasets of questions and answers: JSON lines on disk, or a dataset of the Hugging Face hub."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from rlvitals.env import Item
+from rlvitals.errors import InputError, Problem
+from rlvitals.grpo.rewards.extract import READERS
+from rlvitals.grpo.rewards.verifiers import VERIFIERS
+from rlvitals.grpo.tasks.base import Task, identity, split
+from rlvitals.grpo.tasks.columns import Row, choose, items_of
+from rlvitals.grpo.tasks.options import Option, Options
+from rlvitals.grpo.tasks.verified import Verification, VerifiedEnv
+
+MAX_FILE_BYTES = 4 * 2**30
+HUB = "hub:"
+SYSTEM = r"Solve the problem step by step. Put the final answer in \boxed{}."
+USUAL_READER = {"math": "boxed", "numeric": "last-number", "exact": "whole", "json": "whole"}
+
+OPTIONS: tuple[Option, ...] = (
+    Option("path", "JSON lines file, or hub:OWNER/NAME of a dataset of the Hugging Face hub"),
+    Option("held_out_path", "file of held-out items; left out, a share of `path` is held out by hash"),
+    Option("held_out_percent", "share of `path` that is held out where no file is named, percent", "10"),
+    Option("held_out_items", "held-out items kept at most", "500"),
+    Option("prompt", "column of the question"),
+    Option("answer", "column of the expected answer"),
+    Option("family", "column of the task family"),
+    Option("tier", "column of the difficulty"),
+    Option("split", "split of a hub dataset", "train"),
+    Option("config", "configuration of a hub dataset"),
+    Option("verifier", "math, numeric, exact or json", "math"),
+    Option("read", "where the answer stands: boxed, hashes, last-number, tagged or whole"),
+    Option("seconds", "time limit of one verification, seconds", "5"),
+    Option("system", "system message: yes for the usual one, no for none, else the text", "yes"),
+    Option("max_tokens", "completion budget that right answers fit into, tokens", "512"),
+)
+
+
+def read_lines(path: Path) -> list[Row]:
+    """Return the objects of a JSON lines file. InputError names every line that is none, the first few at once."""
+    if not path.is_file():
+        raise InputError(Problem("no such file", "task: path", str(path), "a JSON lines file"))
+    if path.stat().st_size > MAX_FILE_BYTES:
+        raise InputError(Problem("the file is too large", str(path), f"{path.stat().st_size:,} bytes", "at most 4 GiB"))
+    rows: list[Row] = []
+    broken: list[Problem] = []
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError):
+                row = None
+            if isinstance(row, dict):
+                rows.append(row)
+            elif len(broken) < 5:
+                broken.append(Problem("not a JSON object", f"{path} line {number}", f"{line.strip()!r:.60}"))
+    if broken:
+        raise InputError(*broken)
+    if not rows:
+        raise InputError(Problem("no rows", str(path), "an empty file", "one JSON object a line"))
+    return rows
+
+
+def read_hub(name: str, config: str, split_name: str) -> list[Row]:
+    """Return the rows of a hub dataset through `datasets`. InputError where that is not installed or fails."""
+    try:
+        import datasets
+    except ImportError:
+        raise InputError(
+            Problem("reading a dataset of the hub needs datasets", "task: path", hint="pip install 'rlvitals[tasks]'")
+        ) from None
+    try:
+        loaded: Any = datasets.load_dataset(name, config or None, split=split_name)
+    except Exception as e:  # network, names and formats fail in many ways; none is this program's fault
+        raise InputError(Problem("the dataset can't be read", f"hub:{name}", f"{type(e).__name__}: {e}"[:300])) from e
+    return [dict(row) for row in loaded]
+
+
+def _rows(path: str, options: Options) -> list[Row]:
+    if path.startswith(HUB):
+        return read_hub(path.removeprefix(HUB), options.text("config"), options.text("split"))
+    return read_lines(Path(path))
+
+
+def _items(path: str, options: Options, system: str) -> tuple[Item, ...]:
+    rows = _rows(path, options)
+    found = list(dict.fromkeys(k for row in rows[:100] for k in row))
+    named = {role: options.text(role) for role in ("prompt", "answer", "family", "tier")}
+    return items_of(rows, choose(found, path, **named), path, system=system)
+
+
+def _system(value: str) -> str:
+    return {"yes": SYSTEM, "no": ""}.get(value, value)
+
+
+def dataset_task(options: Options) -> Task:
+    """Return the task over a dataset. InputError for a missing path or column, broken rows, unknown verifiers."""
+    path = options.text("path")
+    if not path:
+        raise InputError(Problem("no dataset named", "dataset: path", hint="Try --task dataset:path=problems.jsonl"))
+    how = options.one_of("verifier", VERIFIERS)
+    read = options.one_of("read", READERS) if options.text("read") else USUAL_READER[how]
+    verification = Verification(how, read, seconds=options.number("seconds"))
+    system = _system(options.text("system"))
+    items = _items(path, options, system)
+    if other := options.text("held_out_path"):
+        train, held_out = items, _items(other, options, system)
+    else:
+        train, held_out = split(items, held_out_percent=options.whole("held_out_percent"))
+    if not train:
+        raise InputError(Problem("no items left to train on", path, f"{len(items)} items, all of them held out"))
+    _refuse_leak(train, held_out, other or path)
+    worker = verification.worker()
+    worker.start()  # what can't start is said before the first step
+    return Task(
+        name="dataset",
+        version=identity(verification.version, system),
+        train=train,
+        held_out=held_out[: options.whole("held_out_items")],
+        new_env=lambda: VerifiedEnv(verification, worker),
+        max_new_tokens=options.whole("max_tokens"),
+        tiers=tuple(sorted({i.tier for i in train if i.tier})),
+        gives=("correct", "milestones") if all("milestones" in i.extra for i in train) else ("correct",),
+    )
+
+
+def _refuse_leak(train: tuple[Item, ...], held_out: tuple[Item, ...], where: str) -> None:
+    seen = {i.messages for i in train}
+    shared = [i.id for i in held_out if i.messages in seen]
+    if shared:
+        raise InputError(
+            Problem(
+                "held-out questions are among the training ones, so their score would measure memory",
+                where, f"{len(shared)}, among them {', '.join(shared[:5])}", "none",
+                "Take them out; rlvitals audit leakage finds near copies too",
+            )
+        )  # fmt: skip

@@ -1,0 +1,73 @@
+"""`rlvitals train`: bad calls are refused before anything is written, and `check` understands the default run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import rlvitals
+from rlvitals.cli.main import app
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+runner = CliRunner()
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["--recipe", "grop"], "Nearest: grpo"),
+        (["--set", "prompst=4"], "Nearest: prompts"),
+        (["--set", "prompts"], "not a pair"),
+        (["--set", "group_size=1", "--set", "lr=-1"], "2 problems"),
+        (["--set", "minibatches=999"], "more minibatches than rollouts; found 999 for 128"),
+        (["--resume"], "nothing to resume"),
+        (["--resume", "--out", "nowhere"], "no run of this trainer in the folder"),
+        (["--task", "arithmetik"], "Nearest: arithmetic"),
+        (["--tracker", "abacus"], "--tracker: unknown tracker; found 'abacus'"),
+        (["--warm-start", "nowhere.jsonl"], "no such file"),
+        (["eval", "nowhere"], "no run of this trainer in the folder"),
+    ],
+)
+def test_a_bad_call_is_refused(
+    args: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = runner.invoke(app, ["train", *args])
+    assert result.exit_code == 2, result.output
+    assert said in result.output
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_the_default_run_is_trained_checked_resumed_and_scored_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    torch.set_num_threads(1)
+    monkeypatch.chdir(tmp_path)
+    result = runner.invoke(app, ["train", "--steps", "20", "--set", "save_every=10", "--tracker", "tensorboard"])
+    assert result.exit_code == 0, result.output
+    folder = tmp_path / "runs" / "arithmetic-default-seed0"
+    assert "20 of 20 steps: all planned steps are done" in result.output
+    run = rlvitals.load(folder)
+    assert (run.rows, run.trainer.name, run.config.group_size) == (20, "rlvitals train", 8)
+    assert run.evals["heldout"].score[-1] > run.evals["heldout"].score[0] + 0.1
+    assert list((folder / "rlvitals").glob("*tfevents*")) != []
+    again = runner.invoke(app, ["train", "--resume", "--out", str(folder), "--steps", "22"])
+    assert "22 of 22 steps" in again.output
+    assert rlvitals.load(folder / "metrics.jsonl").step.tolist() == list(range(1, 23))
+    scored = runner.invoke(app, ["train", "eval", str(folder), "--items", "128"])
+    assert scored.exit_code == 0, scored.output
+    table = (folder / "rescored.csv").read_text().splitlines()
+    assert [line.split(",")[0] for line in table] == ["step", "10", "20", "22"]
+    logged = {
+        r["step"]: r["eval/heldout"] for r in map(json.loads, (folder / "metrics.jsonl").open()) if "eval/heldout" in r
+    }
+    # the same items and seeds as during the run: the same score
+    assert float(table[1].split(",")[1]) == pytest.approx(logged[10], abs=1e-6)

@@ -1,0 +1,52 @@
+"""Two processes make the same update as one; only the sampling is divided."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file
+
+from rlvitals.grpo.loop import train
+from tests.grpo.loops import PARTS, config, one_thread, rows
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from rlvitals.grpo.loop import train
+from tests.grpo.loops import PARTS, config, one_thread
+one_thread()
+train(config(steps=2, recipe=sys.argv[2], lr=1e-3, save_every=1, micro_tokens=40), PARTS, folder=Path(sys.argv[1]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", ["grpo", "magistral"])
+def test_two_processes_make_the_update_of_one(tmp_path: Path, recipe: str) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    root = Path(__file__).parents[2]
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(root), "ACCELERATE_USE_CPU": "true"}
+    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0",
+              "--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"]  # fmt: skip
+    done = subprocess.run(
+        [*launch, str(script), str(tmp_path / "two"), recipe],
+        env=env,
+        cwd=root,
+        capture_output=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr.decode()[-3000:]
+    one_thread()
+    train(config(steps=2, recipe=recipe, lr=1e-3, save_every=1), PARTS, folder=tmp_path / "one")
+    for step in (1, 2):
+        name = f"checkpoints/checkpoint-{step}/model.safetensors"
+        one, two = load_file(tmp_path / "one" / name), load_file(tmp_path / "two" / name)
+        assert max(float((one[n] - two[n]).abs().max()) for n in one) < 1e-6
+    for a, b in zip(rows(tmp_path / "one"), rows(tmp_path / "two"), strict=True):
+        same = [k for k in a if not k.startswith(("ratio", "clip", "kl_old_new", "extra/ratio", "extra/optim"))]
+        assert {k: b[k] for k in same} == pytest.approx({k: a[k] for k in same}, abs=1e-4)
