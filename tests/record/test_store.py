@@ -131,3 +131,15 @@ def test_the_command_records_lists_and_closes(tmp_path: Path) -> None:
     assert bad.exit_code == 2
     assert "not a change" in bad.stderr
     assert "unknown value" in bad.stderr
+
+
+def test_check_shows_the_last_lesson(tmp_path: Path) -> None:
+    rows = trl_rows(60)
+    first = write_jsonl(tmp_path / "a" / "log.jsonl", trl_rows(60, nan_from=30))
+    second = write_jsonl(tmp_path / "b" / "log.jsonl", rows)
+    for folder in ("a", "b"):
+        (tmp_path / folder / "rlvitals.toml").write_text('[config]\nmodel = "tiny"\n')
+    assert runner.invoke(app, ["record", str(first), "--note", "lower rate"]).exit_code == 0
+    shown = " ".join(runner.invoke(app, ["check", str(second)]).stdout.split())
+    assert "Last recorded on this task and model (log.jsonl" in shown
+    assert "lower rate" in shown

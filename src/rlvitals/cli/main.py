@@ -12,14 +12,22 @@ import typer
 from typer.core import TyperGroup
 
 from rlvitals import __version__
+from rlvitals.cli.audit import audit
 from rlvitals.cli.check import check
 from rlvitals.cli.common import Exit, show_problems
 from rlvitals.cli.compare import compare
 from rlvitals.cli.demo import demo
 from rlvitals.cli.explain import explain
+from rlvitals.cli.export import export
+from rlvitals.cli.lab import lab
+from rlvitals.cli.mcp import mcp
 from rlvitals.cli.metrics import metrics
+from rlvitals.cli.preflight import preflight
 from rlvitals.cli.record import record
 from rlvitals.cli.rollback import rollback
+from rlvitals.cli.rollouts import rollouts
+from rlvitals.cli.serve import serve
+from rlvitals.cli.train import train
 from rlvitals.cli.verify import verify
 from rlvitals.errors import InputError, Problem
 
@@ -68,14 +76,22 @@ def root(
     """The vital signs of GRPO and RLVR training runs: one ordered, true diagnosis from the logs you already have."""
 
 
+app.command(rich_help_panel="Before training")(preflight)
+app.add_typer(audit, name="audit", rich_help_panel="Before training")
 app.command(rich_help_panel="Diagnose")(check)
 app.command(rich_help_panel="Diagnose")(demo)
+app.command(rich_help_panel="Diagnose")(serve)
 app.command(rich_help_panel="After the diagnosis")(verify)
 app.command(rich_help_panel="After the diagnosis")(compare)
 app.command(rich_help_panel="After the diagnosis")(record)
 app.command(rich_help_panel="After the diagnosis")(rollback)
+app.command(rich_help_panel="After the diagnosis")(export)
+app.add_typer(train, name="train", rich_help_panel="Train")
+app.add_typer(lab, name="lab", rich_help_panel="Train")
+app.command(rich_help_panel="Understand")(rollouts)
 app.command(rich_help_panel="Understand")(explain)
 app.command(rich_help_panel="Understand")(metrics)
+app.command(rich_help_panel="Understand")(mcp)
 
 
 def main() -> None:

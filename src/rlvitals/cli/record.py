@@ -28,60 +28,63 @@ FIX_PANEL = "The fix"
 OUTCOMES = ("fixed", "not fixed", "too early", "something else became worse", "open")
 
 
+Fixed = Annotated[
+    str,
+    typer.Option(
+        "--fix",
+        metavar="KNOB=FROM->TO",
+        help="The setting that was changed, from what to what.",
+        rich_help_panel=FIX_PANEL,
+    ),
+]
+Said = Annotated[
+    str, typer.Option("--note", metavar="TEXT", help="What was done, in words.", rich_help_panel=FIX_PANEL)
+]
+From = Annotated[
+    str,
+    typer.Option(
+        "--checkpoint",
+        metavar="PATH",
+        help="Where it is resumed; the rollback target when left out.",
+        rich_help_panel=FIX_PANEL,
+    ),
+]
+Task = Annotated[
+    str,
+    typer.Option(
+        "--task",
+        metavar="NAME",
+        help="Task under which the next run finds this.",
+        rich_help_panel=FIX_PANEL,
+    ),
+]
+Went = Annotated[
+    str,
+    typer.Option(
+        "--outcome",
+        metavar="OUTCOME",
+        help="How the fix went, with --entry: " + ", ".join(OUTCOMES) + ".",
+        rich_help_panel=FIX_PANEL,
+    ),
+]
+Number = Annotated[
+    int | None,
+    typer.Option("--entry", metavar="N", help="The entry that --outcome is about.", rich_help_panel=FIX_PANEL),
+]
+ALSO_HELP = "Write it there too: mlflow:RUN_ID, wandb:PROJECT/RUN_ID or trackio:PROJECT/NAME. Repeatable."
+Also = Annotated[list[str] | None, typer.Option("--also", metavar="TRACKER:RUN", help=ALSO_HELP)]
+
+
 def record(
     path: Annotated[str, typer.Argument(metavar="RUN", help="A run; with --list also a folder of runs.")],
     list_: Annotated[bool, typer.Option("--list", help="Show runs, findings, fixes and outcomes.")] = False,
-    fix: Annotated[
-        str,
-        typer.Option(
-            "--fix",
-            metavar="KNOB=FROM->TO",
-            help="The setting that was changed, from what to what.",
-            rich_help_panel=FIX_PANEL,
-        ),
-    ] = "",
-    note: Annotated[
-        str, typer.Option("--note", metavar="TEXT", help="What was done, in words.", rich_help_panel=FIX_PANEL)
-    ] = "",
-    checkpoint: Annotated[
-        str,
-        typer.Option(
-            "--checkpoint",
-            metavar="PATH",
-            help="Where it is resumed; the rollback target when left out.",
-            rich_help_panel=FIX_PANEL,
-        ),
-    ] = "",
-    task: Annotated[
-        str,
-        typer.Option(
-            "--task",
-            metavar="NAME",
-            help="Name of the task, under which the next run finds this.",
-            rich_help_panel=FIX_PANEL,
-        ),
-    ] = "",
-    outcome: Annotated[
-        str,
-        typer.Option(
-            "--outcome",
-            metavar="OUTCOME",
-            help="How the fix went, with --entry: " + ", ".join(OUTCOMES) + ".",
-            rich_help_panel=FIX_PANEL,
-        ),
-    ] = "",
-    entry: Annotated[
-        int | None,
-        typer.Option("--entry", metavar="N", help="The entry that --outcome is about.", rich_help_panel=FIX_PANEL),
-    ] = None,
-    also: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--also",
-            metavar="TRACKER:RUN",
-            help="Write it there too: mlflow:RUN_ID, wandb:PROJECT/RUN_ID or trackio:PROJECT/NAME. Repeatable.",
-        ),
-    ] = None,
+    fix: Fixed = "",
+    note: Said = "",
+    checkpoint: From = "",
+    task: Task = "",
+    outcome: Went = "",
+    entry: Number = None,
+    also: Also = None,
     format: Annotated[
         str, typer.Option("--format", "-f", metavar="FORMAT", help=FORMAT_HELP, rich_help_panel=SHOW_PANEL)
     ] = "terminal",
@@ -96,7 +99,7 @@ def record(
 
     Exit code 0: written, or listed
     Exit code 2: wrong usage, an input that cannot be read, or a record that cannot be written
-    """  # fmt: skip
+    """
     problems = missing_paths([path])
     known_format(format, problems)
     change = _fix(fix, note, problems)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rlvitals.rollouts.dump import Rollouts
+from rlvitals.rollouts.table import MISSING
 from rlvitals.schema import Run
 
 STEPS = 20  # steps on either side whose prompts are compared (convention)
@@ -36,5 +38,13 @@ def order_item(before: Run, after: Run, boundary: int) -> tuple[str, str]:
 
 
 def prompts_by_step(run: Run) -> Mapping[int, frozenset[str]]:
-    """Return the prompts of each training step, empty where the run has no rollouts."""
-    return {}
+    """Return the prompts of each training step, empty where the run has no rollouts that name them."""
+    if not isinstance(run.rollouts, Rollouts):
+        return {}
+    found: dict[int, set[str]] = {}
+    for batch in run.rollouts.scan(("step", "prompt_id")):
+        names = batch.text("prompt_id")
+        for step, name in zip(batch.integer("step").tolist(), names, strict=True):
+            if name is not None and step != MISSING:
+                found.setdefault(step, set()).add(str(name))
+    return {step: frozenset(names) for step, names in found.items()}

@@ -16,6 +16,7 @@ from rlvitals.checks.common import fmt
 from rlvitals.conclude import diagnose
 from rlvitals.errors import InputError, Problem
 from rlvitals.metrics import lookup
+from rlvitals.record.prompts import order_item
 from rlvitals.schema import EventKind, Float64, Run
 
 WINDOW = 20  # rows on either side of the boundary that are compared (convention)
@@ -227,8 +228,6 @@ def _step_change(x: Float64, y: Float64, before: int) -> tuple[float, float, flo
 
 
 def _prompts(before: Run, after: Run, boundary: int) -> Item:
-    from rlvitals.record.prompts import order_item
-
     state, text = order_item(before, after, boundary)
     return Item("prompts go on where they stopped", State(state), text)
 

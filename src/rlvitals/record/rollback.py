@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlvitals.check import Rollback
-from rlvitals.diagnosis import Diagnosis
+from rlvitals.diagnosis import Cause, Diagnosis
 from rlvitals.ingest.checkpoint_files import problems
 from rlvitals.record.resume_commands import resume_command
 from rlvitals.schema import Event, EventKind
@@ -57,7 +57,7 @@ def advise(diagnosis: Diagnosis, base: Path) -> Advice:
     )
     limit = target.step if target.step is not None else (known[-1].step if known else None)
     chosen, passed = _newest_whole([e for e in known if limit is None or (e.step or 0) <= limit], base)
-    passed = (*(p for p in passed), *_later(known, limit))
+    passed = (*passed, *_later(known, limit, cause))
     trainer = diagnosis.trainer
     if chosen is None:
         note = (
@@ -98,8 +98,11 @@ def _newest_whole(candidates: list[Event], base: Path) -> tuple[Event | None, tu
     return None, tuple(passed)
 
 
-def _later(known: list[Event], limit: int | None) -> tuple[Passed, ...]:
+def _later(known: list[Event], limit: int | None, cause: Cause | None) -> tuple[Passed, ...]:
+    """Return the checkpoints after the chosen step: before the fault they are only no better held-out."""
     if limit is None:
         return ()
-    after = [e for e in known if (e.step or 0) > limit]
-    return tuple(Passed(e.step or 0, e.path, "after the fault began") for e in after[:8])
+    began = cause.onset.first if cause is not None else limit + 1
+    later = [(e.step or 0, e.path) for e in known if (e.step or 0) > limit]
+    before = "before the fault, and no better by the held-out score"
+    return tuple(Passed(step, path, before if step < began else "after the fault began") for step, path in later[:8])

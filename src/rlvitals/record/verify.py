@@ -58,10 +58,12 @@ def verify(earlier: Run, later: Run) -> Verification:
     then, now, whole = diagnose(earlier), diagnose(later), diagnose(joined(earlier, later))
     causes = tuple(c for c in then.causes if c.asks_for_a_move)
     view = view_of(later)
-    items = [*_own(causes, now, whole, view), *runbook_items(view, view_of(earlier))]
+    own = _own(causes, now, whole, view)
+    items = [*own, *runbook_items(view, view_of(earlier))]
     known = {i for c in then.causes for i in (c.id, *(q.id for q in c.consequences))}
     worse = tuple(f"{c.id} {c.name}" for c in now.causes if c.asks_for_a_move and c.id not in known)
-    answer, needed = _answer(causes, items, worse)
+    still_there = any(i.state is State.FAILS for i in own)
+    answer, needed = _answer(causes, items, () if still_there else worse)
     names = tuple(f"{c.id} {c.name}" for c in causes)
     return Verification(
         name=later.name,
@@ -97,7 +99,8 @@ def _headline(answer: Answer, causes: Sequence[str], worse: Sequence[str], items
     if answer is Answer.WORSE:
         return f"Something else became worse: {', '.join(worse or failed)}{blind}."
     if answer is Answer.NOT_FIXED:
-        return f"Not fixed: {'; '.join(failed)}{blind}."
+        more = f"; new since then: {', '.join(worse)}" if worse else ""
+        return f"Not fixed, what does not hold: {'; '.join(failed)}{more}{blind}."
     if answer is Answer.TOO_EARLY:
         return f"Too early: {needed} more rows are needed{blind}."
     if answer is Answer.NOTHING_TO_FIX:

@@ -1,0 +1,1 @@
+"""rlvitals for agents: the read-only tools that `rlvitals mcp` serves."""

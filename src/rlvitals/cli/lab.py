@@ -1,0 +1,250 @@
+"""`rlvitals lab`: train with a fault put in on purpose, and keep score of what is said of it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rlvitals.cli.common import Exit, leave, pairs
+from rlvitals.errors import InputError, Problem
+
+if TYPE_CHECKING:
+    from rlvitals.lab.cases import Case
+    from rlvitals.lab.kept import Kept
+
+FOLDER = Path("lab-runs")
+FAULTS_HELP = "Faults by name, comma-separated; all or none. All without --faults, --healthy and --fault."
+HEALTHY_HELP = "Healthy runs by name, comma-separated; all or none."
+SEEDS_HELP = "A number of seeds (5: 0 to 4), a range (100-104) or a list (0,3,7)."
+FAULT_HELP = "A fault of your own: module:NAME or path/to/file.py:NAME. Repeatable."
+SET_HELP = "Change a setting of every healthy setup: task=calculator, model=PATH. Repeatable."
+
+lab = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Train with a fault put in on purpose, and keep score of what is said of it.",
+)
+
+Folder = Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder of runs and results.")]
+Own = Annotated[list[str] | None, typer.Option("--fault", metavar="MODULE:NAME", help=FAULT_HELP)]
+
+
+@lab.command("list")
+def list_() -> None:
+    """List the faults by the place that is broken, and the healthy runs that are hard to tell from sick ones."""
+    from rlvitals.cli.train import require_packages
+
+    require_packages()
+    from rlvitals.lab.faults import FAULTS
+    from rlvitals.lab.healthy import HEALTHY
+    from rlvitals.lab.say import list_text
+
+    print(list_text(FAULTS, HEALTHY))
+
+
+@lab.command()
+def run(
+    faults: Annotated[str, typer.Option("--faults", metavar="NAMES", help=FAULTS_HELP)] = "",
+    healthy: Annotated[str, typer.Option("--healthy", metavar="NAMES", help=HEALTHY_HELP)] = "",
+    fault: Own = None,
+    seeds: Annotated[str, typer.Option("--seeds", metavar="SEEDS", help=SEEDS_HELP)] = "1",
+    steps: Annotated[int, typer.Option("--steps", metavar="N", min=0, help="Of every run; 0: each its own.")] = 0,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", metavar="N", min=1, max=256, help="Runs at a time.")] = 1,
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help=SET_HELP)] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Examine runs that are there with today's checks; train nothing.")
+    ] = False,
+    out: Folder = FOLDER,
+) -> None:
+    """Train faults with their controls, and healthy runs; what has a result already is left out, so call it again.
+
+    Exit code 0: every run has a result
+    Exit code 1: a run left no result
+    Exit code 2: wrong usage
+    """
+    from rlvitals.cli.train import require_packages
+
+    require_packages()
+    cases = _cases(faults, healthy, fault or [], seeds, steps, set_ or [])
+    from rlvitals.lab.run import hear_cases, missing, run_cases
+
+    todo = missing(cases, out)
+    done = len(cases) - len(todo)
+    if again:
+        waiting = {c.name for c in todo}
+        names = [c.name for c in cases if c.name not in waiting]
+        with _Bar(len(names), f"{len(names)} runs to examine again in {out}") as bar:
+            failed = hear_cases(names, out, jobs, bar.said)
+    else:
+        with _Bar(len(todo), f"{len(todo)} runs into {out}, {done} there already, {jobs} at a time") as bar:
+            failed = run_cases(todo, out, jobs, bar.said)
+    if failed:
+        print(f"{failed} runs left no result; call it again to try them once more", file=sys.stderr)
+    print(f"Score them: rlvitals lab score --out {out}", file=sys.stderr)
+    leave(Exit.FINDINGS if failed else Exit.OK)
+
+
+@lab.command()
+def score(
+    out: Folder = FOLDER,
+    json_: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Keep the results here: answers, no logs.")
+    ] = None,
+    page: Annotated[
+        Path | None, typer.Option("--page", metavar="DIR", help="Write scoreboard.md and scoreboard.html here.")
+    ] = None,
+    results: Annotated[
+        Path | None, typer.Option("--results", metavar="FILE", help="Score kept results in place of runs.")
+    ] = None,
+    date: Annotated[str, typer.Option("--date", metavar="DATE", help="Of the runs, said on the page.")] = "",
+) -> None:
+    """Say how often the root cause was named first, what was accused wrongly, how late, and what it saved."""
+    from rlvitals.lab.kept import write
+    from rlvitals.lab.page import summary
+
+    kept = _kept(out, results, date)
+    if json_ is not None:
+        write(kept, json_)
+    if page is not None:
+        _write_pages(kept, page)
+    print(summary(kept))
+
+
+@lab.command()
+def show(
+    fault: Annotated[str, typer.Argument(metavar="FAULT", help="Name of a fault (rlvitals lab list), or MODULE:NAME.")],
+    strength: Annotated[str, typer.Option("--strength", metavar="NAME", help="Its first one without it.")] = "",
+    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Of the run.")] = 0,
+    steps: Annotated[int, typer.Option("--steps", metavar="N", min=0, help="At most; 0: as the fault asks.")] = 0,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder of the two runs.")] = FOLDER / "show",
+) -> None:
+    """Train a fault live until it is noticed, then once more with the fix, and verify that it helped.
+
+    Exit code 0: noticed, fixed, and the fix is verified
+    Exit code 1: not noticed, or the fix is not verified
+    Exit code 2: wrong usage
+    Exit code 3: too early to say whether the fix worked
+    """
+    from rlvitals.cli.train import require_packages
+
+    require_packages()
+    from rlvitals.lab.find import own_faults, subject_of
+    from rlvitals.lab.show import show as play
+
+    subject = own_faults([fault])[0][0] if ":" in fault else subject_of(fault, "", healthy=False)
+    leave(Exit(play(subject, strength, seed, steps, out)))
+
+
+def _cases(faults: str, healthy: str, own: list[str], seeds: str, steps: int, set_: list[str]) -> list[Case]:
+    """Return the cases that the options ask for. Raises InputError with every problem."""
+    from rlvitals.grpo.config import Config, with_settings
+    from rlvitals.lab.cases import cases_of
+    from rlvitals.lab.find import choose, own_faults, seeds_of
+
+    problems: list[Problem] = []
+    given = pairs(set_, "--set", "KEY=VALUE", problems)
+    more: dict[str, object] = {}
+    subjects = []
+    try:
+        found = with_settings(Config(), given)
+        more = {k: getattr(found, k) for k in given}
+    except InputError as error:
+        problems += error.problems
+    names = _names(faults) if faults or healthy or own else ["all"]
+    for wanted, is_healthy in ((names, False), (_names(healthy), True)):
+        try:
+            subjects += [(s, "") for s in choose(wanted, healthy=is_healthy)]
+        except InputError as error:
+            problems += error.problems
+    try:
+        subjects += own_faults(own)
+    except InputError as error:
+        problems += error.problems
+    try:
+        chosen = seeds_of(seeds)
+    except InputError as error:
+        problems += error.problems
+    if problems:
+        raise InputError(*problems)
+    return cases_of(subjects, chosen, steps=steps, more=more)
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _kept(out: Path, results: Path | None, date: str) -> Kept:
+    """Return kept results, or what is kept of the runs in a folder. Raises InputError when there is nothing."""
+    from rlvitals import __version__
+    from rlvitals.lab.kept import keep, read
+
+    if results is not None:
+        return read(results)
+    from rlvitals.cli.train import require_packages
+
+    require_packages()
+    from rlvitals.lab.about import about, from_json
+    from rlvitals.lab.faults import FAULTS
+    from rlvitals.lab.healthy import HEALTHY
+    from rlvitals.lab.run import read_results
+
+    found = read_results(out) if out.is_dir() else []
+    if not found:
+        raise InputError(
+            Problem("no results of the lab", str(out), expected="a folder that rlvitals lab run has filled",
+                    hint="Make some: rlvitals lab run --faults tasks-too-hard")
+        )  # fmt: skip
+    now = {s.name: from_json(about(s)) for s in (*FAULTS, *HEALTHY)}
+    made = {"rlvitals": __version__, **({"date": date} if date else {})}
+    return keep(found, made, now)
+
+
+def _write_pages(kept: Kept, folder: Path) -> None:
+    from rlvitals.cli.common import write_file
+    from rlvitals.lab.html import html
+    from rlvitals.lab.page import markdown
+
+    folder.mkdir(parents=True, exist_ok=True)
+    write_file(folder / "scoreboard.md", markdown(kept).encode())
+    write_file(folder / "scoreboard.html", html(kept).encode())
+
+
+class _Bar:
+    """A progress bar on a terminal, a line per run elsewhere."""
+
+    def __init__(self, total: int, title: str) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self._console = Console(file=sys.stderr, highlight=False)
+        self._total, self._title, self._done = total, title, 0
+        self._bar: Progress | None = None
+        if self._console.is_terminal and total:
+            self._bar = Progress(
+                BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}", markup=False),
+                TimeRemainingColumn(), console=self._console,
+            )  # fmt: skip
+            self._task = self._bar.add_task("", total=total)
+
+    def __enter__(self) -> _Bar:
+        self._console.print(self._title, markup=False, soft_wrap=True)
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def said(self, name: str, text: str) -> None:
+        """Show that a run has ended, and how."""
+        self._done += 1
+        if self._bar is not None:
+            self._bar.update(self._task, completed=self._done, description=name)
+            if text == "done":
+                return
+        self._console.print(f"{self._done}/{self._total} {name}: {text}", markup=False, soft_wrap=True)

@@ -1,0 +1,14 @@
+"""`rlvitals mcp`: serve the read-only tools to an agent over stdin and stdout."""
+
+from __future__ import annotations
+
+
+def mcp() -> None:
+    """Serve check, explain, rollouts, verify and compare to an agent: read-only, over stdin and stdout (MCP).
+
+    Exit code 0: the client closed the connection
+    Exit code 2: the extra is not installed: pip install 'rlvitals[mcp]'
+    """
+    from rlvitals.agents.server import serve
+
+    serve()
