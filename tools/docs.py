@@ -1,7 +1,7 @@
 """Generate the reference docs from the code: `python tools/docs.py` writes them, `--check` fails when they drifted.
 
 docs/checks/<ID>-<name>.md and docs/trainers/<trainer>.md with their indexes, docs/metrics.md, docs/false-alarms.md,
-docs/cli.md.
+docs/tasks.md, docs/cli.md.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import difflib
 import re
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from how_well import false_alarms, finds, how_well, index_note  # noqa: E402
 
 from rlvitals.check import Check  # noqa: E402
 from rlvitals.checks import CHECKS  # noqa: E402
+from rlvitals.grpo.tasks.page import tasks_page  # noqa: E402
 from rlvitals.reference.checks import check_page, index_page  # noqa: E402
 from rlvitals.reference.fields import fields_table  # noqa: E402
 from rlvitals.reference.metrics import facts, false_alarms_page, joined_keys  # noqa: E402
@@ -65,6 +66,7 @@ def documents() -> dict[str, str]:
     out["trainers/README.md"] = to_markdown(trainers_page())
     out["metrics.md"] = to_markdown(metrics_page())
     out["false-alarms.md"] = to_markdown(false_alarms_page())
+    out["tasks.md"] = tasks_page()
     out["cli.md"] = cli_text()
     return {path: MADE + text for path, text in out.items()}
 
@@ -132,7 +134,7 @@ def cli_text() -> str:
 
     group: Any = typer.main.get_command(app)
     parts = ["# Commands", str(group.help)]
-    for name, command in group.commands.items():
+    for name, command in _commands(group):
         arguments = [p for p in command.params if p.param_type_name == "argument"]
         options = [p for p in command.params if p.param_type_name == "option" and p.name != "help"]
         usage = " ".join(["rlvitals", name, *(_usage(a) for a in arguments), "[OPTIONS]" if options else ""]).strip()
@@ -143,6 +145,14 @@ def cli_text() -> str:
     codes = Table(("code", "meaning"), tuple((str(int(code)), text) for code, text in EXIT_MEANING.items()))
     parts += ["## Exit codes", _table(codes)]
     return "\n\n".join(parts) + "\n"
+
+
+def _commands(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield every command with its whole name, those of a group after it."""
+    for name, command in group.commands.items():
+        yield before + name, command
+        if hasattr(command, "commands"):
+            yield from _commands(command, f"{before}{name} ")
 
 
 def _usage(argument: Any) -> str:

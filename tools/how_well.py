@@ -16,6 +16,8 @@ from rlvitals.reference.page import Bullets, Paragraph, Section, Table, section
 RESULTS = Path(__file__).resolve().parent.parent / "benchmarks" / "results"
 LOW, GOOD = 0.5, 0.8  # power below which a page says "low", and from which it says nothing (convention)
 HEAD = ("what happens to a healthy run", "found", "asked for a move", "median delay", "fired before it began")
+# they read the records of audits, no step log
+AUDITED = ("T003", "T004", "T005", "R031", "R032", "R033", "R034", "O031", "O032", "H004")
 
 
 def results() -> tuple[Mapping[str, Any], Mapping[str, Any]]:
@@ -30,6 +32,12 @@ def how_well(check: Check) -> Section | None:
     healthy = _healthy(check, power, alarms)
     if check.family is Family.CONFIG:
         text = "It compares settings with each other; there is no noise, so its power is not a matter of measurement."
+        return section("How well it does", Paragraph(text), Paragraph(healthy))
+    if check.id in AUDITED:
+        text = (
+            "It reads the record of an audit and no step log: what it finds was measured there, with the "
+            "intervals that the record holds. Without a record it says that nothing is known."
+        )
         return section("How well it does", Paragraph(text), Paragraph(healthy))
     rows = power["checks"][check.id]
     source = (

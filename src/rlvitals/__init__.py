@@ -12,14 +12,16 @@ if TYPE_CHECKING:
     from rlvitals.conclude import diagnose
     from rlvitals.ingest import load
     from rlvitals.live.monitor import Monitor
+    from rlvitals.live.reward_probe import reward_probe
 
 __version__ = "0.1.0"
-__all__ = ["Monitor", "__version__", "diagnose", "load"]
+__all__ = ["Monitor", "__version__", "diagnose", "load", "reward_probe"]
 
 _HOME = {
     "load": "rlvitals.ingest",
     "diagnose": "rlvitals.conclude",
     "Monitor": "rlvitals.live.monitor",
+    "reward_probe": "rlvitals.live.reward_probe",
 }
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 import tomllib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from dataclasses import fields as dataclass_fields
 from pathlib import Path
 
 from rlvitals.errors import InputError, Problem
@@ -18,8 +20,10 @@ FILE_NAME = "rlvitals.toml"
 VERSIONS = "versions"  # the one table inside [config]
 USER = "user"  # the source shown for everything that the user set
 MAX_BYTES = 1_000_000  # of a settings file (convention)
-SECTIONS = ("map", "thresholds", "config", "price", "checks", "evals")
+SECTIONS = ("map", "thresholds", "config", "price", "checks", "evals", "alerts")
 PRICE_FIELDS = {"gpus": "gpus", "per_gpu_hour": "price_per_gpu_hour"}
+ACTIONS = ("watch", "finish", "adjust", "fix", "stop")  # of check.Action, mildest first
+VARIABLE = re.compile(r"RLVITALS_[A-Z0-9_]{1,80}")  # a settings file may name no other part of the environment
 EVAL_PREFIX = "eval:"  # "eval:NAME" in [map] names a column that holds a held-out score
 
 
@@ -29,6 +33,42 @@ class CheckOff:
 
     id: str
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class AlertSettings:
+    """Which alerts are sent, and where. Secrets stay in the environment: here are only the names of its variables.
+
+    Attributes:
+        apprise: variables that hold one address of apprise each.
+        command: variable that holds the command line of a program; "" for none.
+        trackio, wandb, mlflow: tell it to the run of that tracker in the training process.
+        mildest: the mildest action that is told.
+        repeat_minutes: between two messages about one check that say nothing new or worse.
+        resolved: also tell what eased or is over.
+        docs: address under which docs/ can be read, for the links; "" for paths.
+        follow: `rlvitals check --follow` sends them too, but not to trackers: their run is in the training process.
+    """
+
+    apprise: tuple[str, ...] = ()
+    command: str = ""
+    trackio: bool = False
+    wandb: bool = False
+    mlflow: bool = False
+    mildest: str = "adjust"
+    repeat_minutes: float = 60.0
+    resolved: bool = True
+    docs: str = ""
+    follow: bool = False
+
+    def channels(self) -> tuple[tuple[str, str], ...]:
+        """Return the channels that are on: kind and, where it has one, environment variable."""
+        trackers = ("trackio", "wandb", "mlflow")
+        return (
+            *(("apprise", variable) for variable in self.apprise),
+            *((("command", self.command),) if self.command else ()),
+            *((kind, "") for kind in trackers if getattr(self, kind)),
+        )
 
 
 @dataclass(frozen=True)
@@ -41,6 +81,7 @@ class Settings:
         config: RunConfig fields, each with source "user"; the price is among them.
         off: checks that are switched off.
         evals: name of a held-out set -> its file.
+        alerts: which alerts a monitor sends, and where.
     """
 
     map: Mapping[str, str] = field(default_factory=dict)
@@ -48,6 +89,7 @@ class Settings:
     config: RunConfig = field(default_factory=RunConfig)
     off: tuple[CheckOff, ...] = ()
     evals: Mapping[str, Path] = field(default_factory=dict)
+    alerts: AlertSettings = field(default_factory=AlertSettings)
     path: Path | None = None
 
 
@@ -82,6 +124,7 @@ def load_settings(path: Path) -> Settings:
         config=_config(tables["config"], tables["price"], path, problems),
         off=_off(tables["checks"], path, problems),
         evals=_evals(tables["evals"], path, problems),
+        alerts=_alerts(tables["alerts"], path, problems),
         path=path,
     )
     if problems:
@@ -252,3 +295,41 @@ def _evals(table: Mapping[str, object], path: Path, problems: list[Problem]) -> 
         else:
             problems.append(Problem("No such held-out file", where, str(file), "a file or folder beside rlvitals.toml"))
     return out
+
+
+def _alerts(table: Mapping[str, object], path: Path, problems: list[Problem]) -> AlertSettings:
+    """Return [alerts]; `from` is the word for `mildest`, which is no name in Python."""
+    fields = {"from" if f.name == "mildest" else f.name: f.name for f in dataclass_fields(AlertSettings)}
+    values: dict[str, object] = {}
+    for name, raw in table.items():
+        where = f"{path}: [alerts] {name}"
+        if name not in fields:
+            problems.append(_unknown(f"[alerts] {name}", name, fields, path, f"one of {', '.join(fields)}"))
+            continue
+        value, expected = _alert_value(name, raw)
+        if value is None:
+            secret = name in ("apprise", "command")  # what stands there by mistake may be one
+            problems.append(Problem("Wrong kind of value", where, "" if secret else repr(raw)[:60], expected))
+        else:
+            values[fields[name]] = value
+    return replace(AlertSettings(), **values)  # type: ignore[arg-type]
+
+
+def _alert_value(name: str, raw: object) -> tuple[object | None, str]:
+    """Return the value of a key of [alerts], None when it is none, and what was expected."""
+    variable = "the name of an environment variable that begins with RLVITALS_, never the secret itself"
+    if name == "apprise":
+        found = [raw] if isinstance(raw, str) else raw if isinstance(raw, list) else []
+        named = all(isinstance(v, str) and VARIABLE.fullmatch(v) for v in found)
+        return tuple(found) if found and named else None, f"a list: each {variable}"
+    if name == "command":
+        return raw if isinstance(raw, str) and VARIABLE.fullmatch(raw) else None, variable
+    if name == "from":
+        return raw if raw in ACTIONS else None, f"one of {', '.join(ACTIONS)}"
+    if name == "repeat_minutes":
+        whole = isinstance(raw, int | float) and not isinstance(raw, bool) and 0 <= raw < math.inf
+        return float(raw) if whole else None, "a number of minutes, 0 or more"  # type: ignore[arg-type]
+    if name == "docs":
+        address = isinstance(raw, str) and raw.startswith(("https://", "http://"))
+        return raw if address else None, "an address that begins with https:// or http://"
+    return raw if isinstance(raw, bool) else None, "true or false"
