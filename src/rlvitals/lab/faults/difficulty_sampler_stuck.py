@@ -1,0 +1,33 @@
+"""The prompt sampler is stuck on a few items: the policy learns them by heart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rlvitals.env import Item
+from rlvitals.grpo.config import Config
+from rlvitals.grpo.parts import Parts
+from rlvitals.lab.fault import Fault, Injection, Place, Strength
+from rlvitals.lab.faults.common import training_on
+
+
+def inject(given: Injection) -> tuple[Config, Parts]:
+    def few(items: Sequence[Item]) -> Sequence[Item]:
+        return items[: int(given.value)]
+
+    return training_on(given, few)
+
+
+FAULT = Fault(
+    name="difficulty-sampler-stuck",
+    broken="The same few prompts come again at every step.",
+    place=Place.TASK,
+    inject=inject,
+    strengths=(Strength("16 prompts", 16.0),),
+    roots=("H001", "H002", "H003", "T002", "R009", "S001"),
+    allowed=("S001", "R009", "H001", "H002", "H003", "T002", "K001", "O002", "E001"),
+    fix="Draw prompts from the whole set, and watch how often each comes.",
+    hidden={
+        "trl": "no held-out score is logged",
+    },
+)

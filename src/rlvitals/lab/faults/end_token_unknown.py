@@ -1,0 +1,34 @@
+"""The sampler does not know the token that ends an answer: every rollout runs into the budget."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rlvitals.grpo.config import Config
+from rlvitals.grpo.parts import Parts
+from rlvitals.grpo.rollout import Sampler
+from rlvitals.grpo.score import Policy
+from rlvitals.lab.fault import Fault, Injection, Place, Strength
+from rlvitals.lab.faults.samplers import OwnSettings
+
+NO_TOKEN = -1
+
+
+def inject(given: Injection) -> tuple[Config, Parts]:
+    def sampler(policy: Policy, tokenizer: object, config: Config) -> Sampler:
+        return OwnSettings(policy, tokenizer, end_id=NO_TOKEN)
+
+    return given.config, replace(given.parts, sampler=sampler)
+
+
+FAULT = Fault(
+    name="end-token-unknown",
+    broken="The end token of the sampler is another one than the policy writes, so that nothing ever ends.",
+    place=Place.SAMPLER,
+    inject=inject,
+    strengths=(Strength("never ends", 1.0),),
+    roots=("L005", "L004", "L001"),
+    allowed=("L001", "L004", "L005", "R001", "T001", "S001", "R010", "R013", "R004", "U007", "U008", "K002", "S005",
+             "U001", "H001", "H002", "H003", "U009", "R014", "E002", "E004", "K001", "O002", "L006"),
+    fix="Give the sampler the end token of the chat template.",
+)  # fmt: skip

@@ -1,0 +1,32 @@
+"""The entropy bonus with the wrong sign: entropy falls by itself, without any other fault."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rlvitals.grpo.aggregation import Counts
+from rlvitals.grpo.config import Config
+from rlvitals.grpo.parts import Parts
+from rlvitals.grpo.recipes import Batch, Loss, Recipe
+from rlvitals.lab.fault import Fault, Injection, Place, Strength
+
+
+def inject(given: Injection) -> tuple[Config, Parts]:
+    inner = given.parts.loss
+
+    def loss(recipe: Recipe, batch: Batch, counts: Counts) -> Loss:
+        return inner(replace(recipe, entropy_coef=-given.value), batch, counts)
+
+    return given.config, replace(given.parts, loss=loss)
+
+
+FAULT = Fault(
+    name="entropy-bonus-sign",
+    broken="The entropy bonus is added to the loss instead of subtracted: uncertainty costs.",
+    place=Place.TRAINER,
+    inject=inject,
+    strengths=(Strength("coefficient 0.3", 0.3),),
+    roots=("E001", "O002"),
+    allowed=("O002", "S001", "K001", "R002", "R014", "R010", "H001", "H002", "H003", "L003", "R009", "U002", "U003"),
+    fix="Subtract the bonus from the loss.",
+)

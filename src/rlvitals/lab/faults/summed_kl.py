@@ -1,0 +1,26 @@
+"""Chapter 7's summed k1 as a loss, with the real reward."""
+
+from __future__ import annotations
+
+from rlvitals.grpo.config import Config
+from rlvitals.grpo.parts import Parts
+from rlvitals.lab.fault import Fault, Injection, Place, Strength
+from rlvitals.lab.faults.common import setting
+
+
+def inject(given: Injection) -> tuple[Config, Parts]:
+    return setting(given, recipe="ch7-kl", kl_coef=given.value)
+
+
+FAULT = Fault(
+    name="summed-kl",
+    broken="The KL term is k1 summed over the answer: as a loss it restrains nothing and adds noise.",
+    place=Place.TRAINER,
+    inject=inject,
+    strengths=(Strength("coefficient 0.1", 0.1),),
+    roots=("K004",),
+    allowed=("K001", "R002", "R014", "R001", "S001", "E001", "E002", "E003", "E004", "L001", "L002", "L003", "L004",
+             "H001", "H002", "H003", "U002", "U003", "O002", "O003", "R010", "R013", "R004", "U010", "L005", "T001"),
+    settings={"recipe": "ch7-kl-k3"},
+    fix="Take an estimator with the right gradient in the loss: --recipe ch7-kl-ratio-k3.",
+)  # fmt: skip

@@ -1,0 +1,26 @@
+"""Tasks that the policy has mastered: every group is all right, nothing is left to learn."""
+
+from __future__ import annotations
+
+from rlvitals.grpo.config import Config
+from rlvitals.grpo.parts import Parts
+from rlvitals.lab.fault import Fault, Injection, Place, Strength
+from rlvitals.lab.faults.common import setting
+
+
+def inject(given: Injection) -> tuple[Config, Parts]:
+    return setting(given, task=f"arithmetic:tiers={given.value:.0f}")
+
+
+FAULT = Fault(
+    name="tasks-too-easy",
+    broken="Every prompt is a sum of one digit, which the policy has learnt within a few steps.",
+    place=Place.TASK,
+    inject=inject,
+    strengths=(Strength("1 digit", 1.0),),
+    roots=("T002", "R007", "S001", "R009"),
+    allowed=("S001", "R009", "R010", "U007", "U008", "K002", "H003"),
+    fix="Train on a harder tier, or stop: the task is solved.",
+    invariant=True,
+    steps=160,
+)

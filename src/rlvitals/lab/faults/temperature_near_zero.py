@@ -1,0 +1,24 @@
+"""A temperature near zero: the rollouts of a group are copies, and nothing is compared."""
+
+from __future__ import annotations
+
+from rlvitals.grpo.config import Config
+from rlvitals.grpo.parts import Parts
+from rlvitals.lab.fault import Fault, Injection, Place, Strength
+from rlvitals.lab.faults.common import setting
+
+
+def inject(given: Injection) -> tuple[Config, Parts]:
+    return setting(given, temperature=given.value)
+
+
+FAULT = Fault(
+    name="temperature-near-zero",
+    broken="Rollouts are drawn almost greedily, so the rollouts of a group are nearly the same.",
+    place=Place.SAMPLER,
+    inject=inject,
+    strengths=(Strength("temperature 0.05", 0.05),),
+    roots=("O002", "C007", "S009"),
+    allowed=("S001", "E001", "R014", "R010", "R002", "H001", "H002", "H003", "K001", "U002", "U003", "R009", "L002"),
+    fix="Sample at a temperature of 1, and score at the same one.",
+)

@@ -1,0 +1,52 @@
+"""The verifier is down: every call fails and the default credit is paid."""
+
+from __future__ import annotations
+
+from rlvitals.env import Item, Step, VerifierStatus
+from rlvitals.grpo.config import Config
+from rlvitals.grpo.parts import Parts
+from rlvitals.lab.fault import Fault, Injection, Place, Strength
+from rlvitals.lab.faults.common import answering, scored
+
+
+def inject(given: Injection) -> tuple[Config, Parts]:
+    def answer(item: Item, text: str, step: Step, now: int) -> Step:
+        if now < given.start:
+            return step
+        return scored(step, given.value, status=VerifierStatus.ERROR, raw="ConnectionError: default credit")
+
+    return answering(given, answer)
+
+
+FAULT = Fault(
+    name="verifier-down",
+    broken="From the start step on every verification fails and gives the same default reward.",
+    place=Place.REWARD,
+    inject=inject,
+    strengths=(Strength("default 0.5", 0.5), Strength("default 1", 1.0)),
+    roots=("R011", "R017", "R001", "R002", "R007"),
+    allowed=(
+        "R001",
+        "S001",
+        "R010",
+        "R014",
+        "U007",
+        "U008",
+        "K002",
+        "S005",
+        "U001",
+        "R009",
+        "T002",
+        "R016",
+        "H003",
+        "R017",
+        "R011",
+        "D005",
+        "R013",
+        "R002",
+        "H001",
+    ),
+    start=40,
+    fix="Bring the verifier back; errors never become a reward.",
+    invariant=True,
+)

@@ -1,0 +1,100 @@
+"""Shares, rates and medians with their intervals, as the scoreboard shows them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from rlvitals.stats import wilson
+
+Z95 = 1.96
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """How many of how many, with Wilson's 95% interval."""
+
+    hits: int
+    of: int
+
+    @property
+    def value(self) -> float:
+        """The share, NaN of nothing."""
+        return self.hits / self.of if self.of else math.nan
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        return wilson(self.hits, self.of, Z95) if self.of else (math.nan, math.nan)
+
+    def __str__(self) -> str:
+        if not self.of:
+            return "none to judge"
+        low, high = self.interval
+        return f"{self.value:.1%} ({self.hits} of {self.of}, 95% {low:.0%} to {high:.0%})"
+
+
+def share(hits: Iterable[bool]) -> Share:
+    """Return the share of what is true."""
+    seen = list(hits)
+    return Share(sum(seen), len(seen))
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """Events per so many steps, with Byar's approximation of the exact 95% Poisson interval (Breslow and Day 1987)."""
+
+    events: int
+    steps: int
+    per: int = 10_000
+
+    @property
+    def value(self) -> float:
+        """Events per `per` steps, NaN without steps."""
+        return self.events * self.per / self.steps if self.steps else math.nan
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        if not self.steps:
+            return math.nan, math.nan
+        x, scale = self.events, self.per / self.steps
+        low = x * (1 - 1 / (9 * x) - Z95 / (3 * math.sqrt(x))) ** 3 if x else 0.0
+        y = x + 1
+        return low * scale, y * (1 - 1 / (9 * y) + Z95 / (3 * math.sqrt(y))) ** 3 * scale
+
+    def __str__(self) -> str:
+        if not self.steps:
+            return "no steps to judge"
+        low, high = self.interval
+        return f"{self.value:.2f} ({self.events} in {self.steps:,} steps, 95% {low:.2f} to {high:.2f})"
+
+
+@dataclass(frozen=True, slots=True)
+class Middle:
+    """Median and 90% quantile of counts of steps, of which some may be infinite (never)."""
+
+    values: tuple[float, ...]
+
+    def quantile(self, share: float) -> float:
+        """Return the smallest value that at least this share of all lies at or below; NaN of nothing."""
+        ordered = sorted(v for v in self.values if not math.isnan(v))
+        return ordered[max(math.ceil(share * len(ordered)) - 1, 0)] if ordered else math.nan
+
+    @property
+    def median(self) -> float:
+        return self.quantile(0.5)
+
+    def __str__(self) -> str:
+        known = [v for v in self.values if not math.isnan(v)]
+        if not known:
+            return "none to judge"
+        never = sum(math.isinf(v) for v in known)
+        tail = f", never in {never}" if never else ""
+        return f"{steps(self.median)} (90%: {steps(self.quantile(0.9))}; {len(known)} runs{tail})"
+
+
+def steps(value: float) -> str:
+    """Return a count of steps in words."""
+    if math.isnan(value):
+        return "unknown"
+    return "never" if math.isinf(value) else f"{value:.0f} steps"

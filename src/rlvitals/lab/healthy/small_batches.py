@@ -1,0 +1,12 @@
+"""Two prompts a step: every curve is noise."""
+
+from __future__ import annotations
+
+from rlvitals.lab.fault import Healthy
+
+HEALTHY = Healthy(
+    name="small-batches",
+    hard="Two prompts a step: every curve is noise.",
+    settings={"recipe": "grpo", "prompts": 2},
+    steps=300,
+)
