@@ -309,13 +309,21 @@ def _available(metric: str, view: View, rows: int) -> bool:
     return view.has(metric, rows)
 
 
-def run_engine(run: Run, checks: tuple[Check, ...], at_look: Callable[[Engine], None] | None = None) -> Engine:
+def run_engine(
+    run: Run,
+    checks: tuple[Check, ...],
+    at_look: Callable[[Engine], None] | None = None,
+    begun: Engine | None = None,
+) -> Engine:
     """Feed a whole run through an engine, looking at every scheduled row count on the way.
 
-    `at_look` is handed the engine after each scheduled look: what a live monitor would have known then.
+    Args:
+        at_look: is handed the engine after each scheduled look: what a live monitor would have known then.
+        begun: an engine of the same checks and settings that has taken the first rows of this very run up to a
+            scheduled look; the others are fed to it.
     """
     settings = run.settings
-    engine = Engine(
+    engine = begun or Engine(
         checks,
         config=run.config,
         trainer=run.trainer,
@@ -327,7 +335,9 @@ def run_engine(run: Run, checks: tuple[Check, ...], at_look: Callable[[Engine], 
     columns = [run.columns[n] for n in names]
     pending = sorted(_scores(run.evals), key=lambda e: e[1])
     examples = tuple(getattr(run.rollouts, "examples", ()))
-    at = taken = shown = 0
+    at, until = engine.store.n, engine.store.last_step
+    taken = sum(e[1] <= until for e in pending) if at else 0
+    shown = sum(e.step <= until for e in examples) if at else 0
     while at < run.rows:
         upto = min(next_look(at), run.rows)
         values = np.stack([c[at:upto] for c in columns]) if columns else np.zeros((0, upto - at))

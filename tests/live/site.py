@@ -16,6 +16,7 @@ from starlette.testclient import TestClient
 
 from rlvitals.cli.common import Extras, load_run
 from rlvitals.cli.serve import find
+from rlvitals.ingest.trajectories import Count
 from rlvitals.live.web.app import create_app
 from rlvitals.live.web.runs import Shelf, run_id
 from rlvitals.live.web.security import Policy
@@ -63,9 +64,9 @@ def write_run(folder: Path, steps: int = 60, *, text: str = "", nan_from: int | 
     return folder
 
 
-def read(path: Path) -> Run:
+def read(path: Path, counting: Count | None = None) -> Run:
     """Read a run with its rollouts."""
-    run = load_run([str(path)], Extras({}, {}, None))
+    run = load_run([str(path)], Extras({}, {}, None), counting)
     if run.rollouts is None and (path / "rollouts").is_dir():
         return replace(run, rollouts=open_rollouts(path / "rollouts"))
     return run

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from rlvitals.cli.serve import find, is_one_run
+from rlvitals.ingest.trajectories import Count
 from rlvitals.live.web import runs
 from rlvitals.live.web.runs import Shelf, run_id
+from rlvitals.schema import Run
 from tests.cli.runs import sft_rows, trl_rows, write_jsonl
 from tests.live.site import read, shelf_of, write_run
 
@@ -40,9 +42,9 @@ def test_reading_rests_in_proportion_to_its_cost(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(runs.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(runs, "REST", 4.0)
 
-    def slowly(path: Path):  # type: ignore[no-untyped-def]
+    def slowly(path: Path, counting: Count) -> Run:
         now[0] += 3.0
-        return read(path)
+        return read(path, counting)
 
     shelf = Shelf(lambda: find([tmp_path]), slowly)
     assert shelf.refresh() == 1
@@ -79,7 +81,7 @@ def test_a_failed_read_keeps_the_last_diagnosis(tmp_path: Path) -> None:
 
 def test_a_fault_of_rlvitals_is_a_problem_of_that_run(tmp_path: Path) -> None:
     write_run(tmp_path / "one", 40, dump=False)
-    shelf = Shelf(lambda: find([tmp_path]), lambda path: 1 / 0)  # type: ignore[arg-type, return-value]
+    shelf = Shelf(lambda: find([tmp_path]), lambda path, counting: 1 / 0)  # type: ignore[arg-type, return-value]
     shelf.refresh()
     assert shelf.all()[0].problems[0].what == "rlvitals failed: ZeroDivisionError: division by zero"
 

@@ -62,8 +62,22 @@ def test_a_truncated_parquet_is_left_out_and_an_only_one_is_an_error(tmp_path: P
     skips = Skips()
     assert set(read(folder, skips).integer("step").tolist()) == {1}
     assert skips.notes()[0].text == "files that can't be read: left out"
-    with pytest.raises(InputError, match="no rollouts found"):
+    with pytest.raises(InputError, match="was cut off: its end is missing"):
         open_rollouts(folder / "step_2.parquet")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [
+        ("a.parquet", b"PAR1 and then it stops", "its end is missing"),
+        ("a.jsonl", b"", "it is empty"),
+        ("a.jsonl", b"\x00\x01\x02", "it is binary"),
+    ],
+)
+def test_a_file_that_is_none_says_why(tmp_path: Path, name: str, content: bytes, why: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=why):
+        open_rollouts(tmp_path / name)
 
 
 def test_missing_columns_are_absent_and_not_zero(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def _words(batch: Batch) -> Sums:
     return Sums.of((batch.integer("step"),), {"n": np.ones(batch.rows)})
 
 
-def _shown(batch: Batch) -> tuple[Example, ...]:
+def _shown(batch: Batch, sums: Sums) -> tuple[Example, ...]:
     return tuple(batch.example("words", i) for i in range(batch.rows))
 
 

@@ -166,6 +166,7 @@ def _follow(path: str, request: Request) -> Exit:
 
 def _check_one(paths: Sequence[str], request: Request) -> Exit:
     from rlvitals.conclude import diagnose
+    from rlvitals.exploit import with_exploit
     from rlvitals.focus import focus
 
     run = load_run(paths, request.extras)
@@ -173,7 +174,7 @@ def _check_one(paths: Sequence[str], request: Request) -> Exit:
         from rlvitals.record.baseline import with_baseline
 
         run = with_baseline(run, [load_run([path], request.extras) for path in request.baseline])
-    diagnosis = _with_lesson(diagnose(run), paths)
+    diagnosis = _with_lesson(with_exploit(diagnose(run)), paths)
     if request.since is not None:
         diagnosis = focus(diagnosis, request.since)
     deliver(diagnosis, request.format, request.out)

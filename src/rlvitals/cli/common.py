@@ -15,6 +15,7 @@ import typer
 from rlvitals.errors import InputError, Problem
 
 if TYPE_CHECKING:
+    from rlvitals.ingest.trajectories import Count
     from rlvitals.schema import Run
     from rlvitals.settings import Settings
 
@@ -149,13 +150,13 @@ def missing_paths(paths: Sequence[str]) -> list[Problem]:
     return out
 
 
-def load_run(paths: Sequence[str], extras: Extras) -> Run:
+def load_run(paths: Sequence[str], extras: Extras, counting: Count | None = None) -> Run:
     """Read one run. Raises InputError with every problem, settings that name no check or threshold included."""
     from rlvitals.checks import CHECKS
     from rlvitals.ingest import load
     from rlvitals.settings import Settings, check_names
 
-    run = load(*paths, map=extras.map, evals=extras.evals, settings=extras.settings)
+    run = load(*paths, map=extras.map, evals=extras.evals, settings=extras.settings, counting=counting)
     if isinstance(run.settings, Settings):
         check_names(run.settings, [c.id for c in CHECKS], [f"{c.id}.{t.name}" for c in CHECKS for t in c.thresholds])
     return run

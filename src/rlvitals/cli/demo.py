@@ -29,6 +29,7 @@ def demo(
     sys.stdout.flush()
     write_file(out, render(diagnosis, "html"))
     print(f"\nWrote the report to {out}. Diagnose your own run with: rlvitals check PATH")
+    print("See one fail, be noticed and be mended as it trains: rlvitals lab show parser-changed")
 
 
 def example() -> Path:

@@ -13,6 +13,7 @@ from rlvitals.errors import InputError, Problem
 
 if TYPE_CHECKING:
     from rlvitals.lab.cases import Case
+    from rlvitals.lab.fault import Fault, Healthy
     from rlvitals.lab.kept import Kept
 
 FOLDER = Path("lab-runs")
@@ -63,7 +64,7 @@ def run(
     """Train faults with their controls, and healthy runs; what has a result already is left out, so call it again.
 
     Exit code 0: every run has a result
-    Exit code 1: a run left no result
+    Exit code 1: a run left no result, or rlvitals failed on its log
     Exit code 2: wrong usage
     """
     from rlvitals.cli.train import require_packages
@@ -83,7 +84,11 @@ def run(
         with _Bar(len(todo), f"{len(todo)} runs into {out}, {done} there already, {jobs} at a time") as bar:
             failed = run_cases(todo, out, jobs, bar.said)
     if failed:
-        print(f"{failed} runs left no result; call it again to try them once more", file=sys.stderr)
+        print(
+            f"{failed} runs left no result, or one that is no answer: call it again to train what is missing, with "
+            "--again to examine what is there",
+            file=sys.stderr,
+        )
     print(f"Score them: rlvitals lab score --out {out}", file=sys.stderr)
     leave(Exit.FINDINGS if failed else Exit.OK)
 
@@ -198,7 +203,8 @@ def _kept(out: Path, results: Path | None, date: str) -> Kept:
             Problem("no results of the lab", str(out), expected="a folder that rlvitals lab run has filled",
                     hint="Make some: rlvitals lab run --faults tasks-too-hard")
         )  # fmt: skip
-    now = {s.name: from_json(about(s)) for s in (*FAULTS, *HEALTHY)}
+    known: list[Fault | Healthy] = [*FAULTS, *HEALTHY]
+    now = {s.name: from_json(about(s)) for s in known}
     made = {"rlvitals": __version__, **({"date": date} if date else {})}
     return keep(found, made, now)
 

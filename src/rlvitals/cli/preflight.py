@@ -123,6 +123,9 @@ Solver = Annotated[
         rich_help_panel=SOLVER_PANEL,
     ),
 ]
+AllSteps = Annotated[
+    bool, typer.Option("--all-steps", help="Take the rollouts of all steps; else of a file with several the first.")
+]
 Map = Annotated[list[str] | None, typer.Option("--map", metavar="COLUMN=KEY", help=ROLE_HELP)]
 RunDir = Annotated[Path | None, typer.Option("--run", metavar="DIR", help=RUN_HELP)]
 Format = Annotated[str, typer.Option("--format", "-f", metavar="FORMAT", help="terminal or json.")]
@@ -144,6 +147,7 @@ def preflight(
     rollouts: Rollouts = None,
     group_size: GroupSize = 8,
     solved_at: SolvedAt = None,
+    all_steps: AllSteps = False,
     tasks: Tasks = None,
     model: Model = None,
     endpoint: Endpoint = None,
@@ -181,7 +185,7 @@ def preflight(
     if rollouts is not None:
         found = load_rollouts(rollouts, mapping)
         say(found.notes)
-        rows: Sequence[Row] = found.rows
+        rows: Sequence[Row] = found.rows if all_steps else _untrained(found.rows)
     else:
         rows = _sampled(source, Sampling(per_task, temperature, max_tokens=max_tokens), n, mapping, folder)
     subject = str(rollouts.name if rollouts else model)
@@ -193,6 +197,17 @@ def preflight(
         record = with_solver(record, solver, _tried(solver, env, items[:n], solved_at))
     finish(record, folder, format)
     leave(_code(record.verdict.name, bool(record.unsolved)))
+
+
+def _untrained(rows: Sequence[Row]) -> Sequence[Row]:
+    """Return the rollouts of the first step: those of later ones come from a policy that was trained since."""
+    steps = {r.step for r in rows if r.step is not None}
+    if len(steps) < 2:
+        return rows
+    kept = [r for r in rows if r.step == min(steps)]
+    say([f"{len(steps)} training steps: only the {len(kept)} rollouts of step {min(steps)} are taken as the base "
+         f"policy's; --all-steps takes all {len(rows)}, for steps without updates between them"])  # fmt: skip
+    return kept
 
 
 def _usage(rollouts: Path | None, source: Source, solver: str | None) -> list[Problem]:

@@ -20,6 +20,7 @@ FORMATS = ("terminal", "json", "html")
 ENGINES = ("local", "ray")
 MAX_LIMIT = 10_000
 _COUNT_PANEL = "Counting over all rollouts"
+_EXPLOIT_PANEL = "The text of a suspected exploit"
 
 At = Annotated[Path, typer.Argument(metavar="PATH", help="A run directory or a rollout dump.")]
 Where = Annotated[
@@ -54,6 +55,14 @@ Counts = Annotated[
 Full = Annotated[
     bool, typer.Option("--full", rich_help_panel=_COUNT_PANEL, help="Read every text, not 64 rollouts per step.")
 ]
+Exploit = Annotated[
+    bool, typer.Option("--exploit", rich_help_panel=_EXPLOIT_PANEL,
+                       help="Show the words that newly rewarded rollouts share and the old ones do not."),
+]  # fmt: skip
+Since = Annotated[
+    int | None, typer.Option("--onset", metavar="STEP", rich_help_panel=_EXPLOIT_PANEL,
+                             help="Where new begins; else where `check` suspects that hacking began."),
+]  # fmt: skip
 Engine = Annotated[str, typer.Option("--engine", rich_help_panel=_COUNT_PANEL, help="local, or ray: on a Ray cluster.")]
 
 
@@ -70,6 +79,8 @@ def rollouts(
     counts: Counts = False,
     full: Full = False,
     engine: Engine = "local",
+    exploit: Exploit = False,
+    onset: Since = None,
     map_: Map = None,
     group_size: Size = None,
     how_to_convert: Convert = False,
@@ -90,10 +101,18 @@ def rollouts(
     for option, value in (("--chars", chars), ("--group-size", group_size)):
         if value is not None and value < 1:
             problems.append(Problem("out of range", option, str(value), "1 or more"))
+    if exploit and counts:
+        problems.append(Problem("--exploit and --counts exclude each other", "--exploit", expected="one of them"))
+    if onset is not None and not exploit:
+        problems.append(Problem("only with --exploit", "--onset", str(onset)))
     if problems:
         raise InputError(*problems)
     dump = _with_log(path, open_rollouts(path, mapping=parse_map(map_ or ()), group_size=group_size))
-    if counts:
+    if exploit:
+        from rlvitals.cli.rollouts_exploit import show_exploit
+
+        show_exploit(path, dump, onset, format_)
+    elif counts:
         _show_counts(dump, format_, engine, full=full)
     else:
         _show(dump, _filter(where, step, group, family, stop_reason), limit, chars, format_)

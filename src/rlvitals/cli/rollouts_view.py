@@ -43,7 +43,8 @@ def _lines(dump: Rollouts, found: Selection, chars: int) -> Iterator[RenderableT
     for (step, group), members in in_groups(found.rollouts):
         yield ""
         about = [f"{name} {clean(members[0].text(name), 60)}" for name in _OF_GROUP if members[0].text(name)]
-        yield Text(" · ".join([f"step {step}", f"group {clean(group, 60)}", *about]), "bold cyan")
+        named = [f"group {clean(group, 60)}"] if group else ["no group"]
+        yield Text(" · ".join([f"step {step}", *named, *about]), "bold cyan")
         prompt = members[0].text("prompt")
         if prompt:
             yield Padding(Text(cut(prompt, chars), "dim"), (0, 0, 0, 2))

@@ -85,7 +85,7 @@ def _run(paths: Sequence[str], extras: Extras, host: str, port: int, token: str,
     roots = [Path(p).expanduser() for p in paths]
     policy = policy_for(host, token, names)
     bound = _bind(host, port)
-    shelf = Shelf(lambda: find(roots), lambda path: load_run([str(path)], extras))
+    shelf = Shelf(lambda: find(roots), lambda path, counting: load_run([str(path)], extras, counting))
     print(f"Showing {', '.join(paths)} at {_address(bound, host, policy)}", file=sys.stderr)
     print("Ctrl-C ends it.", file=sys.stderr, flush=True)
     server_of(create_app(shelf, policy)).run(sockets=[bound])

@@ -17,6 +17,7 @@ from rlvitals.ingest.table import RawTable
 from rlvitals.schema import Note
 
 if TYPE_CHECKING:
+    from rlvitals.ingest.trajectories import Count
     from rlvitals.rollouts.dump import Rollouts
     from rlvitals.rollouts.fold import Folded
 
@@ -39,8 +40,8 @@ class Loaded:
     dump: Counted | None = None  # rollouts that were named in place of a log, already folded
 
 
-def read_paths(paths: Sequence[str | Path]) -> Loaded:
-    """Read every path; all problems are reported at once."""
+def read_paths(paths: Sequence[str | Path], counting: Count | None = None) -> Loaded:
+    """Read every path; all problems are reported at once. Rollouts are counted by `counting`, whole when None."""
     tables: list[RawTable] = []
     notes: list[Note] = []
     errors: list[InputError] = []
@@ -64,7 +65,7 @@ def read_paths(paths: Sequence[str | Path]) -> Loaded:
                     notes.append(note)
                     tables += found
                 except InputError as error:
-                    table, dump = _dump_alone(path, error)  # no step log: its rollouts tell what they can
+                    table, dump = _dump_alone(path, error, counting)  # no step log: its rollouts tell what they can
                     tables.append(table)
             elif is_remote(str(given)):  # nothing lies beside the local copy
                 tables += readers.read(replace(file_source(path, select), name=shown(str(given))))
@@ -72,7 +73,7 @@ def read_paths(paths: Sequence[str | Path]) -> Loaded:
                 base = base or path
                 source = file_source(path, select)
                 check_head(source)
-                counted = _dump_file(path)
+                counted = _dump_file(path, counting)
                 if counted is None:
                     tables += readers.read(source)
                 else:
@@ -87,18 +88,18 @@ def read_paths(paths: Sequence[str | Path]) -> Loaded:
     return Loaded(_run_name(str(paths[0])), tuple(tables), base, tuple(notes), dump)
 
 
-def _dump_alone(directory: Path, error: InputError) -> tuple[RawTable, Counted]:
+def _dump_alone(directory: Path, error: InputError, counting: Count | None) -> tuple[RawTable, Counted]:
     """Return the steps of a directory that holds rollouts and no log. Raises the error of the log's reader."""
     from rlvitals.ingest.trajectories import beside, table_of
 
     found = beside(directory)
     if found is None or not found.files:
         raise error
-    table, folded, rollouts = table_of(found)
+    table, folded, rollouts = table_of(found) if counting is None else table_of(found, counting=counting)
     return table, (folded, rollouts)
 
 
-def _dump_file(path: Path) -> tuple[RawTable, Counted] | None:
+def _dump_file(path: Path, counting: Count | None) -> tuple[RawTable, Counted] | None:
     """Return the steps of a file that holds one rollout per row, None for any other file."""
     if not {".jsonl", ".ndjson", ".parquet", ".csv"} & {suffix.lower() for suffix in path.suffixes}:
         return None
@@ -107,7 +108,7 @@ def _dump_file(path: Path) -> tuple[RawTable, Counted] | None:
     found = named_dump(path)
     if found is None or found.reader.steps_elsewhere:
         return None
-    table, folded, rollouts = table_of(found)
+    table, folded, rollouts = table_of(found) if counting is None else table_of(found, counting=counting)
     return (table, (folded, rollouts)) if table.rows else None
 
 

@@ -22,6 +22,7 @@ from rlvitals.metrics import METRICS, is_canonical
 from rlvitals.schema import Evals, Event, Note, Provenance, Run, RunConfig, Unrecognised
 
 if TYPE_CHECKING:
+    from rlvitals.ingest.trajectories import Count
     from rlvitals.settings import Settings
 
 MAX_NEAREST = 200  # unrecognised keys for which the nearest metric is looked up
@@ -37,6 +38,7 @@ def load(
     evals: Mapping[str, str | Path] | None = None,
     settings: Settings | None = None,
     rollouts: bool = True,
+    counting: Count | None = None,
 ) -> Run:
     """Read a run from a file, a directory, several files of one run, or "-" for stdin (each also .gz or .zst).
 
@@ -45,13 +47,14 @@ def load(
         evals: held-out set name -> file with scores kept elsewhere.
         settings: read from rlvitals.toml beside the run or above when None.
         rollouts: read the rollout dump beside the log too.
+        counting: how its facts are counted (`Growing.count` for a run that is read repeatedly); whole when None.
 
     Raises InputError with every problem found, NotATrainingRun for a log without RL metrics.
     """
     if not paths:
         raise InputError(Problem("no input given", expected="a log file, a run directory or -"))
     settings = settings if settings is not None else _find_settings(paths)
-    loaded = read_paths(paths)
+    loaded = read_paths(paths, counting)
     keys: frozenset[str] = frozenset().union(*(table.keys() for table in loaded.tables))
     user, notes = _user_map(settings, map or {}, keys)
     adapter = registry.pick(keys, "".join(table.text for table in loaded.tables)[:200_000])
@@ -82,17 +85,19 @@ def load(
         settings=settings,
         audits=audits,
     )
-    return _with_rollouts(run, loaded) if rollouts else run
+    return _with_rollouts(run, loaded, counting) if rollouts else run
 
 
-def _with_rollouts(run: Run, loaded: Loaded) -> Run:
+def _with_rollouts(run: Run, loaded: Loaded, counting: Count | None) -> Run:
     """Return the run with the rollouts that were named or lie beside its log."""
     from rlvitals.ingest.trajectories import attach, beside, joined
 
     if loaded.dump is not None:
         return joined(run, *loaded.dump)
     found = beside(loaded.base) if loaded.base is not None else None
-    return run if found is None else attach(run, found)
+    if found is None:
+        return run
+    return attach(run, found) if counting is None else attach(run, found, counting)
 
 
 def _same_run(parts: Sequence[Part]) -> list[Part]:

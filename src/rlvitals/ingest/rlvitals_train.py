@@ -80,7 +80,7 @@ _KNOBS: dict[str, str] = {
     "verifier": "--task (its environment)",
     "parser": "--task (its environment)",
     "reward_function": "--task (its reward plan)",
-    "reward_weights": "--task NAME:format_weight=VALUE",
+    "reward_weights": "--task NAME:format=VALUE",
     "eval_every": _set("eval_every"),
     "checkpoint_every": _set("save_every"),
     "resume_from": "--resume --out RUN (the newest complete checkpoint)",

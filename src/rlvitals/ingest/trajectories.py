@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +19,9 @@ from rlvitals.rollouts.find import Found, find, reader_of
 from rlvitals.rollouts.fold import Folded
 from rlvitals.rollouts.table import PART
 from rlvitals.schema import Float64, Note, Provenance, Run, Status
+
+Count = Callable[[Rollouts], tuple[Folded, Rollouts]]
+"""How the facts of a dump are counted: all of it, or what is new (rollouts/growing.py)."""
 
 MAX_BESIDE = 3  # log files in a folder up to which a dump beside a named one can only be this run's (convention)
 MAX_FOLDERS = 16  # folders beside a named log up to which they can be a run's own (convention)
@@ -62,7 +65,7 @@ def _usable(found: Found | None) -> Found | None:
     return found if found is not None and (found.files or found.reader.refuse) else None
 
 
-def attach(run: Run, found: Found) -> Run:
+def attach(run: Run, found: Found, counting: Count = count) -> Run:
     """Return the run with its rollouts: rollouts/* columns on its steps, and what the trainer did not log filled in.
 
     A logged column is never overwritten. A dump that can't be read is a note, not an error: the log stands by itself.
@@ -74,7 +77,7 @@ def attach(run: Run, found: Found) -> Run:
     try:
         if found.reader.weights_unknown:
             rollouts = with_weights(run, rollouts)
-        folded, rollouts = count(rollouts)
+        folded, rollouts = counting(rollouts)
     except InputError as error:
         return replace(run, notes=(*run.notes, Note(f"rollouts beside the log can't be read: {error}")))
     return joined(run, folded, rollouts)
@@ -135,9 +138,9 @@ def _logged_family(run: Run, name: str) -> bool:
     return bool(slash) and any(run.has(member) for member in run.family(f"{head}/"))
 
 
-def table_of(found: Found, group_size: int | None = None) -> tuple[RawTable, Folded, Rollouts]:
+def table_of(found: Found, group_size: int | None = None, counting: Count = count) -> tuple[RawTable, Folded, Rollouts]:
     """Read a dump without a log: its steps in canonical names. Raises InputError."""
-    folded, rollouts = count(of_found(found, {}, group_size))
+    folded, rollouts = counting(of_found(found, {}, group_size))
     text = f"a rollout dump: {folded.rollouts} rollouts averaged per step"
     note = Note(text, str(found.files[0]), 0, folded.rollouts)
     return steps_table(folded.series(), str(found.files[0]), (note,)), folded, rollouts

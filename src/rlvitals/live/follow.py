@@ -27,6 +27,7 @@ from rlvitals.live.tail import Tail
 from rlvitals.live.transitions import Transition
 from rlvitals.live.trouble import Trouble, Troubles
 from rlvitals.live.watcher import Watcher
+from rlvitals.rollouts.growing import Growing
 from rlvitals.schema import Run
 from rlvitals.settings import Settings
 
@@ -79,6 +80,7 @@ class Follower:
         self.monitor: Monitor | None = None
         self._map, self._evals, self._settings, self._watchers = dict(map or {}), dict(evals or {}), settings, watchers
         self._troubles = Troubles()
+        self._growing = Growing()
         self._tail: Tail | None = None
         self._lines: Lines | None = None
         self._state: State | None = None
@@ -106,7 +108,7 @@ class Follower:
     def finish(self) -> Diagnosis | None:
         """Read the run as a whole once more and return its diagnosis: exactly what `check` says of these files."""
         self._state = None
-        self._load(time.monotonic())
+        self._load(time.monotonic(), whole=True)
         return self.diagnosis()
 
     @property
@@ -121,7 +123,7 @@ class Follower:
         if self.monitor is not None:
             self.monitor.close()
 
-    def _load(self, now: float) -> Followed:
+    def _load(self, now: float, *, whole: bool = False) -> Followed:
         """Read the run as a whole and take it over, if anything about its files has changed."""
         if not self.path.exists():
             return Followed(waiting="" if self.monitor is not None else self._why_waiting())
@@ -131,7 +133,8 @@ class Follower:
             return Followed(waiting="" if self.monitor is not None else self._why_waiting())
         begin = time.monotonic()
         try:
-            run = load(self.path, map=self._map, evals=self._evals, settings=self._settings)
+            counting = None if whole else self._growing.count
+            run = load(self.path, map=self._map, evals=self._evals, settings=self._settings, counting=counting)
         except InputError as error:
             took = time.monotonic() - begin
             self._next_load = now + took / READ_SHARE

@@ -23,6 +23,7 @@ from rlvitals.checks import CHECKS
 from rlvitals.conclude import conclude
 from rlvitals.engine import Engine
 from rlvitals.live import history
+from rlvitals.live.course import Score
 from rlvitals.live.files import RowFile
 from rlvitals.live.keys import Keys, text
 from rlvitals.live.pace import Pace
@@ -346,7 +347,7 @@ class Monitor:
             except Exception as error:  # a broken watcher hides nothing from the others
                 self.noted.note(f"{type(watcher).__name__} failed", error)
 
-    def _score(self, score: history.Score) -> None:
+    def _score(self, score: Score) -> None:
         engine = self._rows.engine
         if score[0] not in engine.evals and len(engine.evals) >= MAX_SETS:
             self.noted.note(f"more than {MAX_SETS} held-out sets: new ones are left out", score[0], score[1])

@@ -7,6 +7,7 @@ of parts that merge, so that one machine and a cluster (`cluster.py`) run the sa
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -51,25 +52,29 @@ def count(
 
     Raises InputError when nothing can be read.
     """
+    found = passed(rollouts, facts, text_sample)
+    return found.folded, described(rollouts, [found], found.folded)
+
+
+def passed(rollouts: Rollouts, facts: Sequence[Fact], text_sample: int | None) -> Pass:
+    """Count all facts in as many passes as the size of the dump asks for. Raises InputError."""
     if text_sample is None or rollouts.bytes <= ONE_PASS or not any(f.reads_text for f in facts):
-        only = at_once(rollouts, facts, text_sample)
-        return only.folded, described(rollouts, [only], only.folded)
+        return at_once(rollouts, facts, text_sample)
     first = numbers(rollouts, facts, text_sample)
     assert first.chosen is not None
-    folded = Folded.merge([first.folded, texts(rollouts, facts, first.chosen, first.grouper)])
-    return folded, described(rollouts, [first], folded)
+    return replace(first, folded=Folded.merge([first.folded, texts(rollouts, facts, first.chosen, first.grouper)]))
 
 
 def at_once(rollouts: Rollouts, facts: Sequence[Fact], text_sample: int | None) -> Pass:
     """Count all facts in one pass; the sample is taken within each batch, which holds whole steps."""
-    watch = _Watch(rollouts)
+    watch = Watch(rollouts)
     folded = fold(watch.scan(columns_read(facts)), facts, text_sample=text_sample)
     return Pass(folded, watch.grouper, watch.skips, tuple(watch.columns))
 
 
 def numbers(rollouts: Rollouts, facts: Sequence[Fact], text_sample: int) -> Pass:
     """Count the facts that read no text, and choose the sample for those that do."""
-    watch = _Watch(rollouts)
+    watch = Watch(rollouts)
     plain = [f for f in facts if not f.reads_text]
     folded = fold(watch.scan((*columns_read(plain), *_ALWAYS), text_sample), plain)
     return Pass(folded, watch.grouper, watch.skips, tuple(watch.columns), watch.chosen(text_sample))
@@ -114,7 +119,7 @@ def described(rollouts: Rollouts, passes: Sequence[Pass], folded: Folded) -> Rol
     )
 
 
-class _Watch:
+class Watch:
     """Notes what passes by while a dump is read: columns, groups, skips, and the sample for the second pass."""
 
     def __init__(self, rollouts: Rollouts) -> None:
@@ -128,18 +133,29 @@ class _Watch:
 
     def scan(self, columns: Sequence[str], per_step: int | None = None) -> Iterator[Batch]:
         for batch in self.rollouts.scan(columns, grouper=self.grouper, skips=self.skips):
-            self.columns |= dict.fromkeys(batch.columns)
-            self._follow(batch)
+            self.take(batch)
             if per_step is not None:
                 self._chosen.append(Chosen.of(training(batch), per_step))
                 if len(self._chosen) >= _JOIN_AT:
                     self._chosen = [Chosen.merge(self._chosen, per_step)]
             yield batch
+        self.end()
+
+    def end(self) -> None:
+        """Note what only the whole dump tells."""
         if 0 < self._backs <= max(1, self._changes // 20):  # more of them: the rows stand in no order
             self.skips.add(REPLAYED, str(self.rollouts.files[0]), -1, self._backs)
 
-    def _follow(self, batch: Batch) -> None:
-        """Count where the steps go on and where they go back."""
+    def fork(self) -> Watch:
+        """Return a watch that has seen the same and goes its own way from here on."""
+        other = copy(self)
+        other.grouper = Grouper(self.grouper.size, self.grouper.ways.copy(), self.grouper.sizes.copy())
+        other.skips, other.columns = Skips(dict(self.skips.found)), dict(self.columns)
+        return other
+
+    def take(self, batch: Batch) -> None:
+        """Note the columns of a batch, and where its steps go on and where they go back."""
+        self.columns |= dict.fromkeys(batch.columns)
         steps = batch.integer("step")
         line = np.concatenate([[self._last], steps[steps != MISSING]])
         change = np.diff(line[line != MISSING])
@@ -151,4 +167,4 @@ class _Watch:
         return Chosen.merge(self._chosen or [Chosen.none()], per_step)
 
 
-__all__ = ["ONE_PASS", "Pass", "at_once", "count", "described", "numbers", "texts"]
+__all__ = ["ONE_PASS", "Pass", "Watch", "at_once", "count", "described", "numbers", "passed", "texts"]

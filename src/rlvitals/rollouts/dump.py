@@ -77,20 +77,32 @@ class Rollouts:
 
         Raises InputError when nothing can be read.
         """
-        wanted = None if columns is None else frozenset(columns) | {"prompt_id"}
-        if wanted is not None and self.weights and "reward" in wanted:
-            wanted |= {PART}
-        request = Request(wanted, rows, self.mapping, self.evaluated, skips if skips is not None else Skips())
-        heavy = wanted is None or bool(wanted & TEXT_HEAVY)
+        request = self.request(columns, rows, skips)
+        heavy = request.columns is None or bool(request.columns & TEXT_HEAVY)
         grouper = grouper or Grouper(self.group_size)
         for batch in whole_steps(self._read(request, evaluation), least=2_000 if heavy else 20_000):
-            batch = grouper.add(batch)
-            if self.weights:
-                batch = _weighted(batch, self.weights)
+            batch = self.prepared(batch, grouper)
             if where is not None:
                 batch = batch.take(np.flatnonzero(where(batch)))
             if batch.rows:
                 yield batch
+
+    def request(
+        self,
+        columns: Sequence[str] | None,
+        rows: Mapping[Path, Sequence[int]] | None = None,
+        skips: Skips | None = None,
+    ) -> Request:
+        """Return what is asked of the reader for these canonical columns, as `scan` asks it."""
+        wanted = None if columns is None else frozenset(columns) | {"prompt_id"}
+        if wanted is not None and self.weights and "reward" in wanted:
+            wanted |= {PART}
+        return Request(wanted, rows, self.mapping, self.evaluated, skips if skips is not None else Skips())
+
+    def prepared(self, batch: Batch, grouper: Grouper) -> Batch:
+        """Return a batch of whole steps, as the reader gave it, with groups and the total reward."""
+        batch = grouper.add(batch)
+        return _weighted(batch, self.weights) if self.weights else batch
 
     def _read(self, request: Request, evaluation: bool) -> Iterator[Batch]:
         if self.files:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 import numpy as np
 import numpy.typing as npt
@@ -25,9 +26,10 @@ _REDUCE: Mapping[str, np.ufunc] = {"sum": np.add, "min": np.minimum, "max": np.m
 
 def codes(values: npt.NDArray[np.object_]) -> tuple[Int64, list[str | None]]:
     """Return (int64[rows] number of each text, the texts in order of appearance); None is a text of its own."""
-    seen: dict[str | None, int] = {}
-    at = np.fromiter((seen.setdefault(v, len(seen)) for v in values), dtype=np.int64, count=values.shape[0])
-    return at, list(seen)
+    held = values.tolist()  # no Python code runs per value below: dumps have millions
+    texts = list(dict.fromkeys(held))
+    number = dict(zip(texts, range(len(texts)), strict=True))
+    return np.fromiter(map(number.__getitem__, held), dtype=np.int64, count=len(held)), texts
 
 
 def _ranks(key: npt.NDArray[np.int64] | npt.NDArray[np.object_]) -> Int64:
@@ -70,6 +72,10 @@ class Sums:
     def rows(self) -> int:
         return int(self.keys[0].shape[0]) if self.keys else 0
 
+    def take(self, rows: npt.NDArray[np.bool_]) -> Sums:
+        """Return some of the rows: bool[rows]."""
+        return Sums(tuple(k[rows] for k in self.keys), {n: v[rows] for n, v in self.values.items()}, self.how)
+
     @classmethod
     def of(cls, keys: Keys, values: Mapping[str, Float64], how: Mapping[str, str] | None = None) -> Sums:
         """Reduce rows to one per distinct key, in key order."""
@@ -101,6 +107,14 @@ class Sums:
         return cls.of(keys, {n: np.concatenate([column(p, n) for p in filled]) for n in names}, how)
 
 
+class Apart(Enum):
+    """How far a step's values stand apart from other steps, so that the sums of old steps need not be kept."""
+
+    STEPS = "steps"  # they depend on that step alone
+    FEW_LABELS = "few labels"  # so too, while no more labels are there than get a series: keys[1] is the label
+    NEVER = "never"  # they depend on the whole run
+
+
 @dataclass(frozen=True, slots=True)
 class Fact:
     """One thing that is counted over rollouts.
@@ -112,8 +126,9 @@ class Fact:
         fold: batch -> sums.
         finish: merged sums -> series.
         metrics: names of the series, for the table of metrics; open families end in "/*".
-        examples: batch -> rollouts worth showing, at most a few per step; None where there is nothing to show.
+        examples: batch and its sums -> rollouts worth showing, a few per step; None where there is nothing to show.
         also: columns that it uses where they are there; "reward_part/*" stands for all components.
+        apart: how far the values of a step depend on the other steps.
     """
 
     name: str
@@ -122,5 +137,6 @@ class Fact:
     finish: Callable[[Sums], Series]
     metrics: tuple[str, ...]
     reads_text: bool = False
-    examples: Callable[[Batch], tuple[Example, ...]] | None = None
+    examples: Callable[[Batch, Sums], tuple[Example, ...]] | None = None
     also: tuple[str, ...] = ()
+    apart: Apart = Apart.STEPS

@@ -80,12 +80,33 @@ def required(path: Path, mapping: Mapping[str, str] | None = None) -> Found:
     if found is not None and (found.files or found.evaluation):
         return found
     head = look(path, path.parent) if path.is_file() else None
+    broken = _unreadable(path) if head is None or not head.keys else ""
+    if broken:
+        raise InputError(Problem("the file can't be read", str(path), broken, "JSON lines, parquet or CSV, whole"))
     keys = ", ".join(sorted(head.keys)[:12]) if head is not None and head.keys else "none that can be told"
     raise InputError(
         Problem("no rollouts found", str(path), f"keys: {keys}" if path.is_file() else "no dump of a known layout",
                 "one row per rollout with a step, a reward and a text",
                 "Name the file, and say what is what with: --map reward=KEY --map step=KEY --map completion=KEY")
     )  # fmt: skip
+
+
+def _unreadable(path: Path) -> str:
+    """Return why nothing can be read of a file, "" where it is text at least."""
+    if not path.is_file():
+        return ""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        start = file.read(4_096)
+        file.seek(max(size - 4, 0))
+        end = file.read(4)
+    if not size:
+        return "it is empty"
+    if start[:4] == b"PAR1" or path.suffix == ".parquet":
+        whole = start[:4] == b"PAR1" and end == b"PAR1"
+        return "" if whole else "no parquet file, or one that was cut off: its end is missing"
+    packed = path.suffix in (".gz", ".zst")
+    return "it is binary" if b"\0" in start and not packed else ""
 
 
 def _in_directory(root: Path, mapping: Mapping[str, str], most: int) -> Found | None:

@@ -13,6 +13,7 @@ import numpy as np
 from rlvitals.rollouts.fact import Fact, Series, Sums
 from rlvitals.rollouts.facts import FACTS
 from rlvitals.rollouts.sample import PER_STEP, Chosen
+from rlvitals.rollouts.settled import Settled, joined, settle, settled_in
 from rlvitals.rollouts.table import MISSING, Batch
 from rlvitals.schema import Example, Float64, Int64
 
@@ -34,12 +35,14 @@ class Folded:
         sums: fact name -> its sums; a fact that no batch had columns for is left out.
         seen: keyed by step: "rollouts" of the training split, "sampled" for text.
         kept: examples by (fact, step).
+        settled: fact name -> the series of steps whose sums were let go.
     """
 
     facts: tuple[Fact, ...]
     sums: Mapping[str, Sums]
     seen: Sums
     kept: Examples = field(default_factory=dict)
+    settled: Mapping[str, Settled] = field(default_factory=dict)
 
     @property
     def rollouts(self) -> int:
@@ -62,9 +65,10 @@ class Folded:
         """Return metric -> (steps, values); a metric that two facts write comes from the first of them."""
         out: dict[str, tuple[Int64, Float64]] = {}
         for fact in self.facts:
-            found = self.sums.get(fact.name)
-            if found is not None and found.rows:
-                out |= {name: line for name, line in fact.finish(found).items() if name not in out}
+            found, old = self.sums.get(fact.name), self.settled.get(fact.name)
+            lines = fact.finish(found) if found is not None and found.rows else {}
+            lines = joined([old.series, lines]) if old is not None else lines
+            out |= {name: line for name, line in lines.items() if name not in out}
         if "sampled" in self.seen.values and self.seen.rows:
             out[SHARE] = (self._steps(), self.seen.values["sampled"] / self.seen.values["rollouts"])
         return out
@@ -85,7 +89,22 @@ class Folded:
             for fact in facts
             if any(fact.name in p.sums for p in parts)
         }
-        return cls(facts, sums, Sums.merge([p.seen for p in parts]), _joined([p.kept for p in parts]))
+        kept = _joined([p.kept for p in parts])
+        return cls(facts, sums, Sums.merge([p.seen for p in parts]), kept, settled_in([p.settled for p in parts]))
+
+    def settle(self, before: int, examples: int = MAX_EXAMPLES) -> Folded:
+        """Return the same counts with the sums of the steps below `before` let go and at most so many examples.
+
+        A later part may not hold a step below it.
+        """
+        sums, settled = dict(self.sums), dict(self.settled)
+        for fact in self.facts:
+            if fact.name in sums:
+                known = settled.get(fact.name, Settled())
+                sums[fact.name], settled[fact.name] = settle(fact, sums[fact.name], before, known)
+        kept = dict(self.kept)
+        _trim(kept, examples)
+        return replace(self, sums=sums, settled=settled, kept=kept)
 
 
 def fold(
@@ -140,7 +159,7 @@ def training(batch: Batch) -> Batch:
     """Return the rollouts of the training split that have a step."""
     keep = batch.integer("step") != MISSING
     if batch.has("split"):
-        keep &= np.fromiter((s != "eval" for s in batch.text("split")), dtype=bool, count=batch.rows)
+        keep &= ~np.asarray(batch.text("split") == "eval", dtype=bool)
     return batch if keep.all() else batch.take(np.flatnonzero(keep))
 
 
@@ -189,24 +208,25 @@ def _take(
     fact: Fact, batch: Batch, waiting: dict[str, list[Sums]], kept: dict[tuple[str, int], tuple[Example, ...]]
 ) -> None:
     parts = waiting.setdefault(fact.name, [])
-    parts.append(fact.fold(batch))
+    sums = fact.fold(batch)
+    parts.append(sums)
     if len(parts) > _JOIN_AT:
         waiting[fact.name] = [Sums.merge(parts)]
     if fact.examples is None:
         return
-    for example in fact.examples(batch):
+    for example in fact.examples(batch, sums):
         at = (fact.name, example.step)
         if len(kept.get(at, ())) < PER_FACT_AND_STEP:
             kept[at] = (*kept.get(at, ()), example)
     _trim(kept)
 
 
-def _trim(kept: dict[tuple[str, int], tuple[Example, ...]]) -> None:
+def _trim(kept: dict[tuple[str, int], tuple[Example, ...]], most: int = MAX_EXAMPLES) -> None:
     """Drop the examples of the oldest steps where there are too many."""
-    if len(kept) * PER_FACT_AND_STEP <= MAX_EXAMPLES:
+    if len(kept) * PER_FACT_AND_STEP <= most:
         return
     oldest = sorted(kept, key=lambda at: at[1])
-    for at in oldest[: len(kept) - MAX_EXAMPLES // (2 * PER_FACT_AND_STEP)]:
+    for at in oldest[: len(kept) - most // (2 * PER_FACT_AND_STEP)]:
         del kept[at]
 
 

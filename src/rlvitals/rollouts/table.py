@@ -116,6 +116,7 @@ class Batch:
         rows: number of rollouts.
         columns: canonical name -> array[rows] of the kind of its field; a column nobody wrote is left out.
         source: file they came from; `first_row` the number of their first row in it.
+        derived: what was computed of these very rows and may serve again; never copied.
     """
 
     rows: int
@@ -123,6 +124,7 @@ class Batch:
     source: str = ""
     first_row: int = 0
     notes: tuple[str, ...] = field(default=())
+    derived: dict[str, object] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         wrong = [f"{name}: {column.shape[0]}" for name, column in self.columns.items() if column.shape[0] != self.rows]
@@ -192,15 +194,15 @@ class Batch:
 
     def integer(self, name: str) -> npt.NDArray[np.int64]:
         """Return an INTEGER column, MISSING where absent."""
-        return np.asarray(self.columns.get(name, absent(Kind.INTEGER, self.rows)))
+        return np.asarray(self.columns[name] if name in self.columns else absent(Kind.INTEGER, self.rows))
 
     def number(self, name: str) -> npt.NDArray[np.float64]:
         """Return a NUMBER column, NaN where absent."""
-        return np.asarray(self.columns.get(name, absent(Kind.NUMBER, self.rows)))
+        return np.asarray(self.columns[name] if name in self.columns else absent(Kind.NUMBER, self.rows))
 
     def text(self, name: str) -> npt.NDArray[np.object_]:
         """Return a TEXT column, None where absent."""
-        return np.asarray(self.columns.get(name, absent(Kind.TEXT, self.rows)))
+        return np.asarray(self.columns[name] if name in self.columns else absent(Kind.TEXT, self.rows))
 
     def parts(self) -> tuple[str, ...]:
         """Return the reward components, without their prefix, sorted."""

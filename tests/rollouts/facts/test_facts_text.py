@@ -7,8 +7,9 @@ import pytest
 
 from rlvitals.rollouts.facts import copies, phrases, raw_output, repetition, similar
 from rlvitals.rollouts.facts.raw_output import reads_as_failure, verdict
-from rlvitals.rollouts.facts.repetition import distinct_triples, loops_at_end, packed
-from rlvitals.rollouts.facts.similar import approach, shingles, signature, words_of
+from rlvitals.rollouts.facts.repetition import loops_at_end, packed
+from rlvitals.rollouts.facts.similar import approach, signatures
+from rlvitals.rollouts.facts.words import Hashed, coded_words, words_of
 from rlvitals.rollouts.fold import fold
 from tests.rollouts.facts.batches import batch, groups, merges, says
 
@@ -76,11 +77,13 @@ def test_near_identical_groups_and_one_way_of_going_about_it() -> None:
 def test_equal_smallest_hashes_estimate_the_jaccard_index() -> None:
     a = [f"w{i}" for i in range(300)]
     b = a[:150] + [f"v{i}" for i in range(150)]
-    true = len(shingles(a) & shingles(b)) / len(shingles(a) | shingles(b))
+    x, y = ({tuple(side[i : i + 3]) for i in range(len(side) - 2)} for side in (a, b))
+    true = len(x & y) / len(x | y)
     seen = []
     for salt in range(60):
-        x, y = ([f"{salt}{w}" for w in side] for side in (a, b))
-        seen.append((signature(shingles(x)) == signature(shingles(y))).mean())
+        both = [Hashed.of(coded_words(" ".join(f"{salt}{w}" for w in side))) for side in (a, b)]
+        one, two = signatures(both)
+        seen.append((one == two).mean())
     assert np.mean(seen) == pytest.approx(true, abs=0.05)
 
 
@@ -102,12 +105,12 @@ def test_text_without_spaces_is_taken_by_characters() -> None:
     ],
 )
 def test_a_tail_that_repeats_is_a_loop(text: str, loops: bool) -> None:
-    assert loops_at_end(words_of(text)) is loops
+    assert loops_at_end(Hashed.of(coded_words(text)).crc.tolist()) is loops
 
 
 def test_repetition_numbers() -> None:
-    assert distinct_triples(["a", "b"] * 50) == pytest.approx(2 / 98)
-    assert np.isnan(distinct_triples(["a"] * 10))
+    few = says(repetition.FACT, batch(completion=["a b " * 50, "a " * 10]))
+    assert few["distinct_3_mean"] == {1: pytest.approx(2 / 98)}
     assert packed("ab" * 1000) < 0.05
     found = says(repetition.FACT, batch(completion=["spam and eggs " * 60, prose(5, 100), "", "short"]))
     assert found["repetition_frac"] == {1: pytest.approx(1 / 3)}
@@ -150,6 +153,11 @@ def test_failures_that_became_rewards_and_outputs_that_say_the_reverse() -> None
     shown = fold([b], (raw_output.FACT,)).examples
     assert [e.reward for e in shown] == [1.0, 0.0]
     assert shown[0].excerpt.startswith("verifier output: TimeoutError")
+
+
+def test_a_one_among_other_answers_is_an_answer_and_no_verdict() -> None:
+    b = batch(raw_output=["1", "1", "1", "1", "42", "17"], reward=[0] * 6, correct=[0] * 6)
+    assert "raw_opposed_frac" not in says(raw_output.FACT, b) or says(raw_output.FACT, b)["raw_opposed_frac"] == {}
 
 
 def test_the_phrase_that_pays_is_found_and_shown() -> None:

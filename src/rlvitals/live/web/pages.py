@@ -21,6 +21,7 @@ from rlvitals.live.web.series import spark
 from rlvitals.report import words
 from rlvitals.report.html import GLYPH, TELLING
 from rlvitals.report.series import Role, stretches
+from rlvitals.rollouts.dump import Rollouts
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -67,7 +68,17 @@ def _run_page(shown: Shown, shelf: Shelf) -> Response:
         blind=words.blind_by_family(d.blind_spots),
         crashed=words.crashed_checks(d),
         first=words.first_number(d),
+        rollouts=rollout_facts(d),
     )
+
+
+def rollout_facts(d: Diagnosis) -> tuple[str, ...]:
+    """Return how many rollouts were counted, and the share whose text was read; nothing where there are none."""
+    found = d.run.rollouts if d.run is not None else None
+    if not isinstance(found, Rollouts) or not found.count:
+        return ()
+    share = "" if not found.sampled_share < 1.0 else f", text of {100 * found.sampled_share:.3g}% read"
+    return (words.counted(found.count, "rollout") + share,)
 
 
 def problem_page(request: Request, status: int, found: tuple[Problem, ...]) -> Response:

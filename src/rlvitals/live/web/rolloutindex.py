@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from rlvitals.errors import Problem
+from rlvitals.live.web.problems import Refused
 from rlvitals.live.web.rolloutquery import ORDERS, Filters, Row
 from rlvitals.live.web.runs import Shown
 from rlvitals.rollouts.table import FIELDS, MISSING, ROW, TEXT_HEAVY, Batch, Kind
@@ -192,14 +194,17 @@ class Shelves:
         self._lock = threading.Lock()
 
     def get(self, id: str, source: Source) -> Index:
-        """Return the index of a run's rollouts; one that is being built answers with what it has so far."""
+        """Return the index of a run's rollouts; one that is being built answers with what it has so far.
+
+        Raises Refused when there is no room for its file.
+        """
         with self._lock:
             known = self._open.get(id)
             if known is not None and known[0] is not source and self._rested(known):
                 known[1].close()
                 known = None
             if known is None:
-                known = (source, Index(source), time.monotonic())
+                known = (source, _made(source), time.monotonic())
                 self._open[id] = known
             self._open.move_to_end(id)
             while len(self._open) > MAX_INDEXES:
@@ -217,6 +222,16 @@ class Shelves:
         _, index, since = known
         finished = index.complete or bool(index.error)
         return finished and time.monotonic() - since > (1 + REST) * index.seconds
+
+
+def _made(source: Source) -> Index:
+    import duckdb
+
+    try:
+        return Index(source)
+    except (OSError, duckdb.Error) as error:
+        hint = f"Free some of {tempfile.gettempdir()}"
+        raise Refused(503, Problem("rollouts cannot be indexed", found=str(error)[:200], hint=hint)) from error
 
 
 def index_of(shelves: Shelves, shown: Shown) -> Index | None:

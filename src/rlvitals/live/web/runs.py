@@ -1,24 +1,27 @@
-"""The runs that the page shows, read in the background and read again when their files change.
+"""The runs that the page shows, read in the background and read on when their files change.
 
 One thread reads, one run after the other, so that a folder of growing runs costs a bounded share of one core: a run is
-due again REST times the seconds after it last took to read.
+due again REST times the seconds after it last took to read. What was counted of its rollouts and examined of its steps
+is kept while a run grows.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
 from rlvitals.check import Verdict
-from rlvitals.conclude import diagnose
 from rlvitals.diagnosis import Diagnosis
 from rlvitals.errors import InputError, Problem
+from rlvitals.ingest.trajectories import Count
+from rlvitals.live.again import Again
 from rlvitals.live.web.series import Curves
 from rlvitals.schema import Run
 
@@ -27,6 +30,9 @@ FIND_SECONDS = 5.0  # between two looks for new runs
 REST = 4.0  # seconds of rest per second of reading: reading takes at most a fifth of one core
 MAX_RUNS = 500  # shown at once; more are counted and said
 MAX_FILES = 5000  # looked at per run to see whether it changed
+GROWING = 600.0  # seconds without a change after which nothing is kept of a run but its diagnosis
+FIRST_TEXT = 0.5  # seconds of reading text the first time that a growing run is read (convention)
+TEXT_SHARE = 0.2  # share of the time that reading text of growing runs may take, over all of them (convention)
 ID_LENGTH = 10  # hex digits of a run's address
 ORDER = (Verdict.STOP, Verdict.ACT, Verdict.WATCH, Verdict.CANNOT_SAY, Verdict.HEALTHY)
 
@@ -65,6 +71,7 @@ class _State:
 
     fingerprint: Fingerprint = ()
     due: float = 0.0  # monotonic seconds
+    again: Again = field(default_factory=Again)
 
 
 class Shelf:
@@ -72,10 +79,10 @@ class Shelf:
 
     Args:
         find: returns the runs there are now, by name and path.
-        read: reads one of them; raises InputError.
+        read: reads one of them, its rollouts counted as it is told; raises InputError.
     """
 
-    def __init__(self, find: Callable[[], Iterable[Place]], read: Callable[[Path], Run]) -> None:
+    def __init__(self, find: Callable[[], Iterable[Place]], read: Callable[[Path, Count], Run]) -> None:
         self._find, self._read = find, read
         self._shown: dict[str, Shown] = {}
         self._states: dict[str, _State] = {}
@@ -138,20 +145,26 @@ class Shelf:
                 continue
             now = fingerprint(self._shown[key].path)
             if self._shown[key].revision and now == state.fingerprint:
+                if state.again.keeps and _quiet(now):
+                    state.again.forget()
                 continue
             state.fingerprint = now  # of before the read: what is written meanwhile is read the next time
             started = time.monotonic()
-            self._shown[key] = self._examined(self._shown[key], now)
+            self._shown[key] = self._examined(self._shown[key], now, state.again)
             self.revision += 1
             state.due = time.monotonic() + REST * (time.monotonic() - started)
             done += 1
         return done
 
-    def _examined(self, shown: Shown, files: Fingerprint) -> Shown:
-        changed = max((mtime for _, _, mtime in files), default=0) / 1e9
-        again = replace(shown, revision=shown.revision + 1, changed=changed, problems=())
+    def _examined(self, shown: Shown, files: Fingerprint, kept: Again) -> Shown:
+        again = replace(shown, revision=shown.revision + 1, changed=_changed(files), problems=())
+        kept.text_share = TEXT_SHARE / max(sum(s.again.keeps for s in self._states.values()), 1)
+        kept.first = math.inf if _quiet(files) else FIRST_TEXT
         try:
-            fresh = replace(again, diagnosis=replace(diagnose(self._read(shown.path)), name=shown.name))
+            found = kept.diagnosis(lambda counting: self._read(shown.path, counting))
+            if _quiet(files):
+                kept.forget()
+            fresh = replace(again, diagnosis=replace(found, name=shown.name))
             if fresh.curves is not None:
                 fresh.curves.prepare()
             return fresh
@@ -195,6 +208,16 @@ def fingerprint(path: Path) -> Fingerprint:
 
 def _stat(path: str, stat: os.stat_result) -> tuple[str, int, int]:
     return path, stat.st_size, stat.st_mtime_ns
+
+
+def _changed(files: Fingerprint) -> float:
+    """Return the time of the newest file, seconds since 1970; 0 without files."""
+    return max((mtime for _, _, mtime in files), default=0) / 1e9
+
+
+def _quiet(files: Fingerprint) -> bool:
+    """True for a run that has not grown for long."""
+    return time.time() - _changed(files) > GROWING
 
 
 def _rank(shown: Shown) -> int:

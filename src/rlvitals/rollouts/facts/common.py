@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import repeat
+from operator import is_not
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +29,12 @@ _REDUCE: Mapping[str, np.ufunc] = {"sum": np.add, "min": np.minimum, "max": np.m
 
 def present(column: Labels) -> Mask:
     """Return bool[rows]: the text is there and not empty."""
-    return np.fromiter((bool(v) for v in column), dtype=bool, count=column.shape[0])
+    return np.asarray(column.astype(bool))
+
+
+def known(column: Labels) -> Mask:
+    """Return bool[rows]: the text is there, be it empty."""
+    return np.fromiter(map(is_not, column.tolist(), repeat(None)), dtype=bool, count=column.shape[0])
 
 
 def is_one(column: Labels, *wanted: str) -> Mask:

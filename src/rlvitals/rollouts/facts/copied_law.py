@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from rlvitals.rollouts.fact import Fact, Series, Sums
-from rlvitals.rollouts.facts.common import by_label, by_step, present, ratio
+from rlvitals.rollouts.fact import Fact, Series, Sums, codes
+from rlvitals.rollouts.facts.common import by_step, present, ratio
 from rlvitals.rollouts.table import Batch
 
 LEAST_GROUP = 3  # rollouts, as in the fact of the copies themselves
@@ -19,12 +19,11 @@ LEAST_GROUP = 3  # rollouts, as in the fact of the copies themselves
 
 def _fold(batch: Batch) -> Sums:
     logp, group = batch.number("sampler_logp_sum"), batch.text("group")
-    known = present(group) & np.isfinite(logp)
-    sizes = by_label(batch, present(group), group, {"n": np.ones(batch.rows)})
-    size_of = dict(zip(zip(*(k.tolist() for k in sizes.keys), strict=True), sizes.values["n"].tolist(), strict=True))
-    rows = zip(batch.integer("step").tolist(), group.tolist(), strict=True)
-    size = np.fromiter((size_of.get(row, 0.0) for row in rows), dtype=np.float64, count=batch.rows)
-    known &= size >= LEAST_GROUP
+    at, names = codes(group)
+    step = np.unique(batch.integer("step"), return_inverse=True)[1]
+    _, mine, sizes = np.unique(step * len(names) + at, return_inverse=True, return_counts=True)
+    size = sizes[mine].astype(np.float64)
+    known = present(group) & np.isfinite(logp) & (size >= LEAST_GROUP)
     with np.errstate(under="ignore"):
         again = np.exp(np.where(known, np.minimum(logp, 0.0) * (size - 1), 0.0))
     return by_step(batch, known, {"copied": np.where(known, again, 0.0), "n": known.astype(float)})

@@ -78,9 +78,8 @@ def _law(groups: Sums, per: Sums) -> tuple[np.ndarray, np.ndarray]:
     return ratio(found, "law", "n")
 
 
-def _copied(batch: Batch) -> Mask:
+def _copied(batch: Batch, sums: Sums) -> Mask:
     """Return bool[rows]: every completion of the rollout's group is the same."""
-    sums = _fold(batch)
     groups = Sums.of(sums.keys[:2], {"n": sums.values["n"], "texts": np.ones(sums.rows)})
     hit = (groups.values["texts"] == 1) & (groups.values["n"] >= LEAST_GROUP)
     names = set(zip(groups.keys[0][hit].tolist(), groups.keys[1][hit].tolist(), strict=True))
@@ -88,8 +87,8 @@ def _copied(batch: Batch) -> Mask:
     return np.fromiter((row in names for row in rows), dtype=bool, count=batch.rows)
 
 
-def _examples(batch: Batch) -> tuple[Example, ...]:
-    return tuple(shown(batch, int(i), "copies") for i in np.flatnonzero(_copied(batch))[:12])
+def _examples(batch: Batch, sums: Sums) -> tuple[Example, ...]:
+    return tuple(shown(batch, int(i), "copies") for i in np.flatnonzero(_copied(batch, sums))[:12])
 
 
 FACT = Fact(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from rlvitals.rollouts.fact import Fact, Series, Sums
+from rlvitals.rollouts.fact import Apart, Fact, Series, Sums
+from rlvitals.rollouts.facts.common import known
 from rlvitals.rollouts.facts.groups import grouped
 from rlvitals.rollouts.table import Batch
 from rlvitals.schema import Float64, Int64
@@ -13,8 +14,8 @@ MAX_FAMILIES = 64  # distinct families that get a series of their own; the large
 
 
 def _fold(batch: Batch) -> Sums:
-    known = np.fromiter((f is not None for f in batch.text("family")), dtype=bool, count=batch.rows)
-    batch = grouped(batch.take(np.flatnonzero(known)) if not known.all() else batch)
+    there = known(batch.text("family"))
+    batch = grouped(batch.take(np.flatnonzero(there)) if not there.all() else batch)
     reward = batch.number("reward")
     keys = (batch.integer("step"), batch.text("family"), batch.text("group"))
     values = {"rollouts": np.ones(batch.rows), "sum": reward, "least": reward, "most": reward}
@@ -61,4 +62,5 @@ FACT = Fact(
     fold=_fold,
     finish=_finish,
     metrics=("rollouts/reward_family/*", "rollouts/family_count/*", "rollouts/zero_variance_family/*"),
+    apart=Apart.FEW_LABELS,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rlvitals.rollouts.fact import Fact, Series, Sums
+from rlvitals.rollouts.fact import Apart, Fact, Series, Sums
 from rlvitals.rollouts.facts.common import by_label, named, present, sd
 from rlvitals.rollouts.table import Batch
 
@@ -30,4 +30,5 @@ FACT = Fact(
     fold=_fold,
     finish=_finish,
     metrics=("rollouts/reward_family_std/*",),
+    apart=Apart.NEVER,
 )

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import numpy as np
 
-from rlvitals.rollouts.fact import Fact, Series, Sums
-from rlvitals.rollouts.facts.common import Mask, by_label, named, pick, present
+from rlvitals.rollouts.fact import Apart, Fact, Series, Sums, codes
+from rlvitals.rollouts.facts.common import Labels, Mask, by_label, named, pick, present
 from rlvitals.rollouts.table import Batch
-from rlvitals.schema import Example
+from rlvitals.schema import Example, Int64
 
 ALL = "all"  # stands for the family where none is known
 
 
 def _given(batch: Batch) -> Mask:
-    parsed, gold = batch.text("parsed"), batch.text("gold")
-    same = (bool(p) and bool(g) and p.strip() == g.strip() for p, g in zip(parsed, gold, strict=True))
-    return np.fromiter(same, dtype=bool, count=batch.rows) & np.isfinite(batch.number("reward"))
+    found = batch.derived.get("gold given")
+    if found is None:
+        parsed, gold = batch.text("parsed"), batch.text("gold")
+        number: dict[str, int] = {}  # equal answers share it, whatever stands around them
+        mine, right = (_stripped(column, number) for column in (parsed, gold))
+        same = (mine == right) & present(parsed) & present(gold)
+        found = batch.derived["gold given"] = same & np.isfinite(batch.number("reward"))
+    return np.asarray(found, dtype=bool)
+
+
+def _stripped(column: Labels, number: dict[str, int]) -> Int64:
+    at, texts = codes(column)
+    return np.array([number.setdefault((t or "").strip(), len(number)) for t in texts], dtype=np.int64)[at]
 
 
 def _missed(batch: Batch) -> Mask:
@@ -38,7 +48,7 @@ def _finish(sums: Sums) -> Series:
     }
 
 
-def _examples(batch: Batch) -> tuple[Example, ...]:
+def _examples(batch: Batch, sums: Sums) -> tuple[Example, ...]:
     return pick(batch, _missed(batch), "gold")
 
 
@@ -50,4 +60,5 @@ FACT = Fact(
     metrics=("rollouts/gold_given/*", "rollouts/gold_missed/*"),
     examples=_examples,
     also=("family", "correct"),
+    apart=Apart.NEVER,
 )

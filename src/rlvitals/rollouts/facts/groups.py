@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from rlvitals.rollouts.fact import Fact, Series, Sums
+from rlvitals.rollouts.facts.common import known
 from rlvitals.rollouts.table import Batch
 
 
 def grouped(batch: Batch) -> Batch:
     """Return the rollouts that belong to a known group and have a reward."""
-    known = np.fromiter((g is not None for g in batch.text("group")), dtype=bool, count=batch.rows)
-    keep = known & np.isfinite(batch.number("reward"))
+    there = known(batch.text("group"))
+    keep = there & np.isfinite(batch.number("reward"))
     return batch if keep.all() else batch.take(np.flatnonzero(keep))
 
 

@@ -6,7 +6,7 @@ import zlib
 
 import numpy as np
 
-from rlvitals.rollouts.fact import Fact, Series, Sums
+from rlvitals.rollouts.fact import Fact, Series, Sums, codes
 from rlvitals.rollouts.facts.common import by_label, excerpt, present, shown
 from rlvitals.rollouts.table import Batch
 from rlvitals.schema import Example
@@ -33,12 +33,15 @@ def _fact(column: str) -> Fact:
             f"rollouts/{short}_code": (at, code),
         }
 
-    def examples(batch: Batch) -> tuple[Example, ...]:
+    def examples(batch: Batch, sums: Sums) -> tuple[Example, ...]:
         """Show one rollout of each version of a step, its version in front."""
         label, step = batch.text(column), batch.integer("step")
+        rows = np.flatnonzero(present(label))
+        at = codes(label[rows])[0]
+        new = np.concatenate([[True], (np.diff(step[rows]) != 0) | (np.diff(at) != 0)])[: rows.size]
         seen: dict[tuple[int, str], int] = {}
-        for i in np.flatnonzero(present(label)):
-            seen.setdefault((int(step[i]), str(label[i])), int(i))
+        for i in rows[new].tolist():
+            seen.setdefault((int(step[i]), str(label[i])), i)
         return tuple(shown(batch, i, name, f"{column} {excerpt(str(v))[:60]}") for (_, v), i in sorted(seen.items()))
 
     metrics = (f"rollouts/{short}s", f"rollouts/{short}_code")

@@ -40,7 +40,7 @@ def _finish(sums: Sums) -> Series:
     }
 
 
-def _examples(batch: Batch) -> tuple[Example, ...]:
+def _examples(batch: Batch, sums: Sums) -> tuple[Example, ...]:
     cut = is_one(batch.text("stop_reason"), StopReason.BUDGET)
     reward = batch.number("reward")
     return pick(batch, cut & ((batch.number("correct") == 1.0) | (reward > 0)), "outcomes", rank=reward)

@@ -7,67 +7,77 @@ Phrases that stand in fewer than LEAST texts of a batch are dropped there, so th
 
 from __future__ import annotations
 
-import functools
-import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from rlvitals.rollouts.fact import Fact, Series, Sums
 from rlvitals.rollouts.facts.common import EXAMPLES_PER_STEP, excerpt, present, shown
-from rlvitals.rollouts.facts.similar import words_of
+from rlvitals.rollouts.facts.words import Hashed, Joined, UInt64, coded_words, ends_of, texts_of
 from rlvitals.rollouts.table import Batch
-from rlvitals.schema import Example, Float64
+from rlvitals.schema import Example, Float64, Int64
 
 WORDS = 4
 LEAST = 4  # texts with, and texts without
-CHARS = 2_000  # read at the beginning and at the end
 TOTAL = 0  # key of all texts
+TOGETHER = 256  # texts that are numbered at once
+_BINS = np.uint64(2**18 - 1)  # of a first count, which leaves out most phrases that stand nowhere else
+_PACKED = 2**12  # texts of a step up to which a phrase and its text are sorted as one number
 SPREAD = 0.05  # smallest standard deviation, of the step's range: two groups of equal rewards differ surely anyway
 
 
-@functools.lru_cache(maxsize=65_536)
-def _number(word: str) -> int:
-    return zlib.crc32(word.encode("utf-8", "replace")) | 1
-
-
-def codes_of(words: list[str]) -> npt.NDArray[np.uint64]:
+def codes_of(words: Hashed) -> UInt64:
     """Return one number per run of WORDS words, in their order: equal phrases share it; 2**52 keeps it exact."""
-    each = np.fromiter((_number(w) for w in words), dtype=np.uint64, count=len(words))
-    runs = max(len(words) - WORDS + 1, 0)
-    code = np.zeros(runs, dtype=np.uint64)
-    with np.errstate(over="ignore"):
-        for k in range(WORDS):
-            code = (code ^ each[k : k + runs]) * np.uint64(0x9E3779B97F4A7C15)
-            code ^= code >> np.uint64(31)
-    return (code >> np.uint64(12)) | np.uint64(1)
+    return (words.run_codes(WORDS) >> np.uint64(12)) | np.uint64(1)
 
 
 def code_of(phrase: str) -> int:
     """Return the number of a phrase of WORDS words."""
-    return int(codes_of(phrase.split())[0])
+    return int(codes_of(Hashed.of(coded_words(phrase)))[0])
 
 
-def _parts(text: str) -> list[list[str]]:
-    """Return the words of the beginning and of the end of a text."""
-    return [words_of(p) for p in ([text] if len(text) <= 2 * CHARS else [text[:CHARS], text[-CHARS:]])]
+def _common(texts: Sequence[tuple[Hashed, ...]]) -> tuple[Int64, Int64]:
+    """Return (int64[k] text, int64[k] phrase): phrases that LEAST texts hold, sorted by phrase, once per text.
+
+    Args:
+        texts: per text its parts; no phrase goes from one part into the next.
+    """
+    held: list[tuple[Int64, UInt64]] = []
+    for begin in range(0, len(texts), TOGETHER):
+        some = texts[begin : begin + TOGETHER]
+        joined = Joined.of([part for parts in some for part in parts])
+        inside = np.flatnonzero(joined.inside(WORDS))
+        text = np.repeat(np.arange(begin, begin + len(some)), [len(parts) for parts in some])
+        held.append((text[joined.owner[inside]], codes_of(joined.words)[inside]))
+    at, code = (np.concatenate(side) for side in zip(*held, strict=True))
+    rare = np.bincount((code & _BINS).astype(np.int64), minlength=int(_BINS) + 1) < LEAST
+    keep = ~rare[(code & _BINS).astype(np.int64)]
+    at, code = at[keep], code[keep]
+    if len(texts) <= _PACKED:  # a phrase of 52 bits and the number of its text are one number
+        both = np.sort((code << np.uint64(12)) | at.astype(np.uint64))
+        both = both[np.concatenate([[True], both[1:] != both[:-1]])] if both.size else both
+        at, code = (both & np.uint64(_PACKED - 1)).astype(np.int64), both >> np.uint64(12)
+    else:
+        order = np.lexsort((at, code))
+        at, code = at[order], code[order]
+        new = np.concatenate([[True], (code[1:] != code[:-1]) | (at[1:] != at[:-1])])[: at.size]
+        at, code = at[new], code[new]
+    starts = np.flatnonzero(np.concatenate([[True], code[1:] != code[:-1]])[: code.size])
+    times = np.diff(np.append(starts, code.size))
+    often = np.repeat(times, times) >= LEAST
+    return at[often], code[often].astype(np.int64)
 
 
 def _fold(batch: Batch) -> Sums:
     text, reward, correct = batch.text("completion"), batch.number("reward"), batch.number("correct")
     rows = np.flatnonzero(present(text) & np.isfinite(reward))
-    found = [np.unique(np.concatenate([codes_of(w) for w in _parts(text[i])])) for i in rows]
-    at = np.repeat(rows, [f.size for f in found]) if found else np.zeros(0, np.int64)
-    code = np.concatenate(found).astype(np.int64) if found else np.zeros(0, np.int64)
-    step = batch.integer("step")
-    order = np.lexsort((code, step[at]))
-    at, code = at[order], code[order]
-    if at.size:
-        new = np.concatenate([[True], (code[1:] != code[:-1]) | (step[at][1:] != step[at][:-1])])
-        starts = np.flatnonzero(new)
-        held = np.repeat(np.diff(np.append(starts, at.size)), np.diff(np.append(starts, at.size))) >= LEAST
-        at, code = at[held], code[held]
+    step, words = batch.integer("step"), texts_of(batch)
+    found = [(rows[:0], np.zeros(0, np.int64))]
+    for one in np.unique(step[rows]):
+        mine = rows[step[rows] == one]
+        place, phrase = _common([words.ends(i) for i in mine.tolist()])
+        found.append((mine[place], phrase))
+    at, code = (np.concatenate(side) for side in zip(*found, strict=True))
     where = np.concatenate([rows, at])
     code = np.concatenate([np.full(rows.size, TOTAL, dtype=np.int64), code])
     r, judged = reward[where], np.isfinite(correct[where])
@@ -135,17 +145,20 @@ def _variance(n: Float64, total: Float64, square: Float64) -> Float64:
     return np.asarray(np.maximum(square - total**2 / n, 0.0) / np.maximum(n - 1, 1.0))
 
 
-def _examples(batch: Batch) -> tuple[Example, ...]:
+def _examples(batch: Batch, sums: Sums) -> tuple[Example, ...]:
     """Show rewarded rollouts that hold the step's phrase, the phrase in front and the text around it."""
-    lines = _finish(_fold(batch))
+    lines = _finish(sums)
     if "rollouts/phrase_code" not in lines:
         return ()
     text, reward, step = batch.text("completion"), batch.number("reward"), batch.integer("step")
+    words = texts_of(batch)
     out: list[Example] = []
     for at, code in zip(*lines["rollouts/phrase_code"], strict=True):
         rows = np.flatnonzero((step == at) & present(text) & np.isfinite(reward))
         held = 0
-        for i in rows[np.argsort(-reward[rows], kind="stable")]:
+        for i in rows[np.argsort(-reward[rows], kind="stable")].tolist():
+            if not any((codes_of(part) == np.uint64(code)).any() for part in words.ends(i)):
+                continue
             phrase = _phrase(text[i], int(code))
             if phrase:
                 place = text[i].lower().find(phrase.split()[0])
@@ -160,10 +173,11 @@ def _examples(batch: Batch) -> tuple[Example, ...]:
 
 def _phrase(text: str, code: int) -> str:
     """Return the phrase with this number as a text holds it, "" where it does not."""
-    for words in _parts(text):
-        at = np.flatnonzero(codes_of(words) == np.uint64(code))
+    for part in ends_of(text):
+        words = coded_words(part)
+        at = np.flatnonzero(codes_of(Hashed.of(words)) == np.uint64(code))
         if at.size:
-            return " ".join(words[at[0] : at[0] + WORDS])
+            return b" ".join(words[at[0] : at[0] + WORDS]).decode("utf-8", "replace")
     return ""
 
 

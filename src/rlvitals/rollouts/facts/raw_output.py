@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,6 +19,7 @@ _FAILURE = re.compile(
     r"|\brate limit|connection (?:refused|reset)|\bout of memory\b",
     re.IGNORECASE,
 )
+PLAIN = 0.8  # share of a step's outputs that must be plain verdicts: else a "1" is the answer that was read, no verdict
 _NOTHING = frozenset({"none", "null", "nan", "n/a", "undefined"})
 _YES = frozenset({"true", "right", "correct", "pass", "passed", "yes", "1", "1.0"})
 _NO = frozenset({"false", "wrong", "incorrect", "fail", "failed", "no", "0", "0.0"})
@@ -67,16 +69,24 @@ def _fold(batch: Batch) -> Sums:
     return by_step(batch, keep, values)
 
 
+def _spoken(sums: Sums) -> Sums:
+    """Return the sums without the plain verdicts of steps whose outputs are mostly something else."""
+    if not sums.rows:
+        return sums
+    plain = sums.values["plain"]
+    return replace(sums, values={**sums.values, "plain": np.where(plain >= PLAIN * sums.values["n"], plain, 0.0)})
+
+
 def _finish(sums: Sums) -> Series:
     return {
         "rollouts/raw_failure_frac": ratio(sums, "hidden", "n"),
         "rollouts/raw_failure_reward_mean": ratio(sums, "hidden_sum", "hidden"),
         "rollouts/raw_other_reward_mean": ratio(sums, "others_sum", "others"),
-        "rollouts/raw_opposed_frac": ratio(sums, "opposed", "plain", least=4),
+        "rollouts/raw_opposed_frac": ratio(_spoken(sums), "opposed", "plain", least=4),
     }
 
 
-def _examples(batch: Batch) -> tuple[Example, ...]:
+def _examples(batch: Batch, sums: Sums) -> tuple[Example, ...]:
     fail, said, keep = _read(batch)
     hit = np.flatnonzero(keep & (fail | _opposed(batch, said)))
     raw = batch.text("raw_output")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from rlvitals.env import StopReason
-from rlvitals.rollouts.fact import Fact, Series, Sums
+from rlvitals.rollouts.fact import Apart, Fact, Series, Sums
 from rlvitals.rollouts.facts.common import by_label, is_one, named, present
 from rlvitals.rollouts.table import Batch
 from rlvitals.schema import Float64
@@ -53,4 +53,5 @@ FACT = Fact(
     fold=_fold,
     finish=_finish,
     metrics=("rollouts/broken_family/*", "rollouts/broken_effect/*"),
+    apart=Apart.FEW_LABELS,
 )

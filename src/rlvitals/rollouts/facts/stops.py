@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rlvitals.env import StopReason
-from rlvitals.rollouts.fact import Fact, Series, Sums
+from rlvitals.rollouts.fact import Apart, Fact, Series, Sums
 from rlvitals.rollouts.facts.common import Mask, again, is_one, named, pick, present, ratio
 from rlvitals.rollouts.table import MISSING, Batch
 from rlvitals.schema import Example
@@ -59,7 +59,7 @@ def _filled(found: Series, per_step: Sums) -> Series:
     return out
 
 
-def _examples(batch: Batch) -> tuple[Example, ...]:
+def _examples(batch: Batch, sums: Sums) -> tuple[Example, ...]:
     broken = is_one(batch.text("stop_reason"), StopReason.ERROR, StopReason.TIMEOUT)
     return pick(batch, broken, "stops")
 
@@ -72,4 +72,5 @@ FACT = Fact(
     metrics=("rollouts/truncated_frac", "rollouts/cut_short_frac", "rollouts/stop_frac/*"),
     examples=_examples,
     also=("tokens", "token_budget", "turns", "reward"),
+    apart=Apart.NEVER,
 )

@@ -125,7 +125,7 @@ def chance_of(k: int, n: int, length: int) -> float:
     return float(min(0.0, max(CERTAIN, (math.log(n - length + 1) + fill) / math.log(10))))
 
 
-def _examples(batch: Batch) -> tuple[Example, ...]:
+def _examples(batch: Batch, sums: Sums) -> tuple[Example, ...]:
     """Show the middle of the longest stretch of each step, where it is surely none of chance."""
     sums = _fold(batch)
     streaks = _finish(sums)

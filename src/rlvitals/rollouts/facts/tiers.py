@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rlvitals.rollouts.fact import Fact, Series, Sums
+from rlvitals.rollouts.fact import Apart, Fact, Series, Sums
 from rlvitals.rollouts.facts.common import again, by_label, named, present
 from rlvitals.rollouts.table import Batch
 
@@ -72,4 +72,5 @@ FACT = Fact(
         "rollouts/tier_share/*",
     ),
     also=("correct", "reward", "group"),
+    apart=Apart.FEW_LABELS,
 )

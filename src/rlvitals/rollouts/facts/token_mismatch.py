@@ -94,7 +94,7 @@ def _finish(sums: Sums) -> Series:
     return {name: line for name, line in out.items() if line[0].size}
 
 
-def _examples(batch: Batch) -> tuple[Example, ...]:
+def _examples(batch: Batch, sums: Sums) -> tuple[Example, ...]:
     keep, length = _lengths(batch)
     worst = np.full(batch.rows, np.nan)
     for i in np.flatnonzero(keep):

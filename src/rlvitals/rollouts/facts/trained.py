@@ -53,7 +53,7 @@ def _finish(sums: Sums) -> Series:
     }
 
 
-def _examples(batch: Batch) -> tuple[Example, ...]:
+def _examples(batch: Batch, sums: Sums) -> tuple[Example, ...]:
     advantage, tokens = batch.number("advantage"), batch.integer("tokens").astype(float)
     if not np.isfinite(advantage).any():
         return ()

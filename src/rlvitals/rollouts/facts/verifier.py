@@ -49,7 +49,7 @@ def _finish(sums: Sums) -> Series:
     }
 
 
-def _examples(batch: Batch) -> tuple[Example, ...]:
+def _examples(batch: Batch, sums: Sums) -> tuple[Example, ...]:
     reward = batch.number("reward")
     return pick(batch, failed(batch) & np.isfinite(reward), "verifier", rank=reward)
 

@@ -42,7 +42,7 @@ def _finish(sums: Sums) -> Series:
     }
 
 
-def _examples(batch: Batch) -> tuple[Example, ...]:
+def _examples(batch: Batch, sums: Sums) -> tuple[Example, ...]:
     lag = _lag(batch)
     return pick(batch, lag > 0, "versions", rank=lag)
 

@@ -77,6 +77,7 @@ class Reader:
         steps_elsewhere: the trainer's own adapter reads such a file as a step log.
         together: what a file means depends on the other files, so that they are read by one worker.
         folder_is_step: the files of a folder are the rollouts of one step.
+        reads_beside: a file is read with another one that lies beside it.
         weights_unknown: the dump has reward components and not their sum.
     """
 
@@ -90,3 +91,4 @@ class Reader:
     steps_elsewhere: bool = False
     together: bool = False
     folder_is_step: bool = False
+    reads_beside: bool = False

@@ -18,9 +18,10 @@ import orjson
 from rlvitals.errors import InputError, Problem
 from rlvitals.rollouts.readers.base import Request
 from rlvitals.rollouts.readers.texts import MAX_TEXT, spoken
-from rlvitals.rollouts.table import ROW, Batch, Column, Kind, absent, kind_of
+from rlvitals.rollouts.table import ROW, TEXT_HEAVY, Batch, Column, Kind, absent, kind_of
 
-CHUNK = 100_000  # rollouts per batch
+CHUNK = 100_000  # rollouts per batch of numbers
+TEXT_CHUNK = 20_000  # and per batch with texts, which weigh a hundred times as much
 MAX_OBJECT = 32 * 2**20  # bytes of one JSON line; duckdb holds twice that per thread
 BUNDLE = 32 * 2**20  # bytes of small files that one query reads
 FILENAME = "file\u00b7of\u00b7row"  # no key of a dump
@@ -225,6 +226,8 @@ def _rows(
         connection.execute("CREATE OR REPLACE TEMP TABLE chosen AS SELECT unnest($1::BIGINT[]) AS place", [chosen])
         numbered = f"SELECT *, row_number() OVER () - 1 AS place FROM {source}"
         query = f"SELECT {columns}, place FROM ({numbered}) WHERE place IN (SELECT place FROM chosen)"
+    # several threads do not keep the order of several small files
+    connection.execute("SET threads = 1" if len(paths) > 1 else "RESET threads")
     connection.execute(f"CREATE OR REPLACE TEMP TABLE rollouts AS {query}")
     named = {name: f"count({quoted(name)})" for name in forms}
     counted = connection.execute(f"SELECT count(*), {', '.join(named.values())} FROM rollouts").fetchone()
@@ -237,8 +240,9 @@ def _rows(
     shown = ", ".join(quoted(name) for name in there)
     empty = " AND ".join(f"{quoted(name)} IS NULL" for name in there)
     first = _firsts(connection, empty, request) if request.rows is None else {}
-    for begin in range(0, total, CHUNK):
-        part = f"rowid >= {begin} AND rowid < {begin + CHUNK} AND NOT ({empty})"
+    size = TEXT_CHUNK if TEXT_HEAVY & set(there) else CHUNK
+    for begin in range(0, total, size):
+        part = f"rowid >= {begin} AND rowid < {begin + size} AND NOT ({empty})"
         wanted = f"{at} AS {quoted(ROW)}, {quoted(FILENAME)}, {shown}"
         result = connection.execute(f"SELECT {wanted} FROM rollouts WHERE {part} ORDER BY rowid").fetchnumpy()
         files = np.ma.getdata(result.pop(FILENAME))

@@ -93,4 +93,4 @@ def _row(record: Mapping[str, Any], texts: Mapping[int, Sequence[str]]) -> Row:
     }
 
 
-READER = Reader("tinker-cookbook summaries", _accepts, read, _evaluation)
+READER = Reader("tinker-cookbook summaries", _accepts, read, _evaluation, reads_beside=True)
