@@ -47,6 +47,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "rollback": JUDGE | {"checks", "diagnosis"},
     "conclude": ANSWER,
     "focus": ANSWER,
+    "exploit": ANSWER | {"rollouts"},
     "false_alarms": MODEL,
     "reference": ANSWER | {"ingest", "false_alarms", "runconfig"},
     "report": ANSWER | {"rlvitals"},
@@ -56,12 +57,13 @@ ALLOWED: dict[str, frozenset[str]] = {
     "record": ANSWER | INGEST | {"ingest", "rollouts", "report", "tails", "rlvitals"},
     # the reference trainer: torch lives here
     "grpo": MODEL | {"env", "worker", "rollouts", "live", "settings", "runconfig"},
-    "lab": ANSWER | INGEST | {"ingest", "rollouts", "env", "worker", "live", "grpo", "report", "audit"},
+    "lab": ANSWER | INGEST | {"ingest", "rollouts", "env", "worker", "live", "grpo", "report", "audit", "record"}
+    | {"reference"},
     "agents": ANSWER | INGEST | {"ingest", "rollouts", "record", "reference", "report", "rlvitals"},
     "cli": ANSWER
     | INGEST
     | {"ingest", "rollouts", "report", "live", "reference", "false_alarms", "focus", "env", "worker", "audit", "record"}
-    | {"agents", "grpo", "lab", "rlvitals"},
+    | {"exploit", "agents", "grpo", "lab", "rlvitals"},
     "rlvitals": frozenset(),
     "__main__": frozenset({"cli"}),
 }  # fmt: skip

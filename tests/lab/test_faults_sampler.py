@@ -60,8 +60,8 @@ def drawn(sampler: Sampler, **how: Any) -> list[tuple[int, ...]]:
 @pytest.mark.parametrize(
     ("fault", "strength", "really"),
     [
-        (sampler_temperature_off.FAULT, 0, {"temperature": 1.5}),
-        (sampler_temperature_off.FAULT, 1, {"temperature": 0.6}),
+        (sampler_temperature_off.FAULT, 0, {"temperature": 2.0}),
+        (sampler_temperature_off.FAULT, 2, {"temperature": 0.6}),
     ],
     ids=lambda x: getattr(x, "name", ""),
 )

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from rlvitals.grpo.config import Config
-from rlvitals.grpo.parts import Parts
+if TYPE_CHECKING:  # the scoreboard reads kept results without torch
+    from rlvitals.grpo.config import Config
+    from rlvitals.grpo.parts import Parts
 
 
 class Place(StrEnum):
@@ -59,7 +61,7 @@ class Injection:
     start: int
 
 
-Inject = Callable[[Injection], tuple[Config, Parts]]
+Inject = Callable[[Injection], "tuple[Config, Parts]"]
 
 
 @dataclass(frozen=True)

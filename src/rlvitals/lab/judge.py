@@ -9,7 +9,7 @@ from enum import StrEnum
 from rlvitals.check import Verdict
 from rlvitals.lab.about import About
 from rlvitals.lab.fault import Harm
-from rlvitals.lab.kept import Row, Said
+from rlvitals.lab.kept import FAILED, Row, Said
 
 
 class Asked(StrEnum):
@@ -110,6 +110,8 @@ def _got(said: Said, about: About) -> Got:
 
 
 def _right(asked: Asked, got: Got, said: Said, wrong: tuple[str, ...], about: About) -> bool:
+    if said.error.startswith(FAILED):
+        return False
     if asked is Asked.HIDDEN:
         return said.verdict == Verdict.CANNOT_SAY or not wrong
     if asked is Asked.QUIET:

@@ -17,6 +17,8 @@ from rlvitals.lab.about import About, from_json
 from rlvitals.lab.damage import damage_of, end_of
 
 MAX_BYTES = 64_000_000  # of a file of results
+FAILED = "rlvitals failed: "  # start of an error that is ours, not one of the log
+DIGITS = 4  # of a score, after the point
 
 
 class Kind(StrEnum):
@@ -127,8 +129,8 @@ def _row(result: Mapping[str, Any], control: Mapping[str, Any] | None) -> Row:
         steps=int(result["steps"]),
         last=max((int(h["steps"]) for h in result["heard"].values()), default=0),
         start=start,
-        end=end_of(held),
-        control_end=end_of(beside) if kind is Kind.FAULT else math.nan,
+        end=round(end_of(held), DIGITS),
+        control_end=round(end_of(beside), DIGITS) if kind is Kind.FAULT else math.nan,
         damage=damage_of(held, beside, start, items) if kind is Kind.FAULT else -1,
         crash=str(result.get("crash", ""))[:200],
         said={name: _said(h) for name, h in result["heard"].items()},
@@ -170,12 +172,12 @@ def write(kept: Kept, path: Path) -> None:
 
 
 def _slim(value: Any) -> Any:
-    """Return JSON types without what is empty or the default of a step; scores keep four digits."""
+    """Return JSON types without what is empty or the default of a step."""
     if isinstance(value, dict):
         return {k: _slim(v) for k, v in value.items() if v not in ("", -1, (), {}, None) and v == v}
     if isinstance(value, list | tuple):
         return [_slim(v) for v in value]
-    return round(value, 4) if isinstance(value, float) else value
+    return value
 
 
 def read(path: Path) -> Kept:

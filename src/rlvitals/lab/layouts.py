@@ -28,8 +28,8 @@ TRL_KEYS: Mapping[str, str] = {
     "entropy": "entropy",
     "kl_ref": "kl",
     "clip_frac": "clip_ratio/region_mean",
-    "clip_frac_low": "clip_ratio/low_mean",
-    "clip_frac_high": "clip_ratio/high_mean",
+    "clip_low_frac": "clip_ratio/low_mean",
+    "clip_high_frac": "clip_ratio/high_mean",
     "logprob_gap_mean": "sampling/sampling_logp_difference/mean",
     "logprob_gap_max": "sampling/sampling_logp_difference/max",
     "sampler_ratio_mean": "sampling/importance_sampling_ratio/mean",
@@ -43,6 +43,8 @@ VERL_KEYS: Mapping[str, str] = {
     "learning_rate": "actor/lr",
     "entropy": "actor/entropy",
     "clip_frac": "actor/pg_clipfrac",
+    "kl_ref": "actor/kl_loss",  # with use_kl_loss alone: the term's estimate, not yet times its coefficient
+    "kl_coef": "actor/kl_coef",
     "reward_mean": "critic/score/mean",
     "reward_max": "critic/score/max",
     "reward_min": "critic/score/min",
@@ -56,7 +58,7 @@ VERL_KEYS: Mapping[str, str] = {
     "prompt_length_mean": "prompt_length/mean",
     "prob_gap_mean": "training/rollout_probs_diff_mean",
     "prob_gap_max": "training/rollout_probs_diff_max",
-    "step_time_s": "timing_s/step",
+    "step_time_s": "perf/time_per_step",
     "tokens_per_second": "perf/throughput",
 }
 CHAPTER7_COLUMNS: tuple[tuple[str, str], ...] = (
@@ -71,9 +73,15 @@ CHAPTER7_COLUMNS: tuple[tuple[str, str], ...] = (
 
 
 def rows_of(folder: Path) -> list[dict[str, float]]:
-    """Return the rows of a run's metrics.jsonl; NaN where a value was not finite."""
+    """Return the rows of a run's metrics.jsonl; NaN where a value was not finite.
+
+    Without a KL term in the loss the divergence is left out: TRL and verl keep no reference then.
+    """
     text = (folder / "metrics.jsonl").read_text(encoding="utf-8")
-    return [json.loads(line) for line in text.splitlines() if line.strip()]
+    rows = [json.loads(line) for line in text.splitlines() if line.strip()]
+    if _part(folder, "run").get("kl_coef", 0.0) > 0.0:
+        return rows
+    return [{k: v for k, v in row.items() if k not in ("kl_ref", "kl_coef")} for row in rows]
 
 
 def trl(source: Path, target: Path, *, every: int = 1) -> Path:
@@ -107,7 +115,7 @@ def verl(source: Path, target: Path) -> Path:
 def chapter7(source: Path, target: Path) -> Path:
     """Write the CSV of the chapter-7 scripts with tracking, held-out accuracy in its last column."""
     target.mkdir(parents=True, exist_ok=True)
-    total = int(_train(source)["steps"])
+    total = int(_part(source, "train")["steps"])
     with (target / "7_3_plus_tracking_metrics.csv").open("w", newline="", encoding="utf-8") as file:
         out = csv.writer(file)
         out.writerow(["step", "total_steps", *(name for name, _ in CHAPTER7_COLUMNS), "eval_acc"])
@@ -119,9 +127,10 @@ def chapter7(source: Path, target: Path) -> Path:
     return target
 
 
-def _train(source: Path) -> dict[str, float]:
+def _part(source: Path, name: str) -> dict[str, float]:
+    """Return "train", the settings of a run as given, or "run", what they come to."""
     config: dict[str, dict[str, float]] = json.loads((source / "config.json").read_text(encoding="utf-8"))
-    return config["train"]
+    return config[name]
 
 
 def _parts(rows: Sequence[Row], size: int) -> Iterable[Sequence[Row]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rlvitals.lab.figures import Middle
 from rlvitals.lab.kept import Kept, Kind
 from rlvitals.lab.pagefaults import faults_table, hidden_table, named_table, wrong_table
 from rlvitals.lab.score import (
@@ -20,6 +19,7 @@ from rlvitals.lab.score import (
 )
 from rlvitals.lab.targets import targets
 from rlvitals.reference.page import Bullets, Page, Paragraph, Section, Table, page, section, to_markdown
+from rlvitals.report.words import counted
 
 TITLE = {"own": "own log", "trl": "TRL", "verl": "verl", "chapter7": "chapter 7"}
 MADE = "Made by `rlvitals lab score` from committed results; do not edit."
@@ -33,11 +33,11 @@ def title(layout: str) -> str:
 def summary(kept: Kept) -> str:
     """Return the figures in lines for a terminal."""
     lines = [size(kept)]
-    for layout in layouts_of(kept):
-        lines += ["", title(layout)]
-        lines += [f"  {name:<46} {value}" for name, value in layout_rows(layout_score(kept, layout))]
-        lines += [f"  {name:<46} {value}" for name, value in healthy_rows(healthy_score(kept, layout))]
-    if found := targets(kept):
+    for more in ["", *variants_of(kept)]:
+        for layout in layouts_of(kept):
+            shown = [f"  {name:<52} {value}" for name, value in figures(kept, layout, more)]
+            lines += ["", title(layout) + (f", {more}" if more else ""), *shown] if shown else []
+    if rows_of(kept, "", *Kind) and (found := targets(kept)):
         lines += ["", "Asked for"]
         lines += [f"  {t.verdict:<9} {t.asked}: {t.found}" for t in found]
     return "\n".join(lines)
@@ -50,9 +50,16 @@ def size(kept: Kept) -> str:
     seeds = sorted({r.seed for r in broken})
     of = f", seeds {', '.join(str(s) for s in seeds)}" if seeds else ""
     return (
-        f"{len(broken)} runs of {len({r.subject for r in broken})} faults{of}; {len(control)} controls; "
-        f"{len(healthy)} healthy runs, {sum(r.last for r in [*healthy, *control]):,} steps with nothing broken"
+        f"{counted(len(broken), 'run')} of {counted(len({r.subject for r in broken}), 'fault')}{of}; "
+        f"{counted(len(control), 'control')}; {counted(len(healthy), 'healthy run')}; "
+        f"{sum(r.last for r in [*healthy, *control]):,} steps with nothing broken"
     )
+
+
+def figures(kept: Kept, layout: str, more: str) -> list[tuple[str, str]]:
+    """Return the figures of a layout that there are runs for, on broken runs and on healthy ones."""
+    both = [*layout_rows(layout_score(kept, layout, more)), *healthy_rows(healthy_score(kept, layout, more))]
+    return [(name, value) for name, value in both if value not in ("none to judge", "no steps to judge")]
 
 
 def layout_rows(s: LayoutScore) -> list[tuple[str, str]]:
@@ -114,7 +121,7 @@ def _sections(kept: Kept) -> list[Section | None]:
             _layouts(layouts, [healthy_rows(healthy_score(kept, x)) for x in layouts]),
             _healthy(kept, layouts),
         ),
-        section("Beside other tools", _peers(kept), Paragraph(PEERS_NOTE)),
+        _beside(kept),
         *(_variant(kept, more, layouts) for more in variants_of(kept)),
         section("Every fault", faults_table(kept, layouts), Paragraph(FAULTS_NOTE)),
         section("What was named at the end, own log", named_table(kept, "own")),
@@ -178,24 +185,15 @@ def _healthy(kept: Kept, layouts: Sequence[str]) -> Table | None:
     return Table(("run", "why it is hard", "runs x steps", *(title(x) for x in layouts)), tuple(out)) if out else None
 
 
-def _peers(kept: Kept) -> Table | None:
+def _beside(kept: Kept) -> Section | None:
     rows = [
         (s.tool, title(s.layout), str(s.read), str(s.named), str(s.ours_named), str(s.accused), str(s.ours_accused))
         for s in peer_scores(kept)
     ]
     head = ("tool", "log", "could read", "names the root", "rlvitals does", "accuses well runs", "rlvitals does")
-    return Table(head, tuple(rows)) if rows else None
+    return section("Beside other tools", Table(head, tuple(rows)), Paragraph(PEERS_NOTE)) if rows else None
 
 
 def _variant(kept: Kept, more: str, layouts: Sequence[str]) -> Section | None:
     """Return the figures of runs with another task or model, on which nothing was ever chosen."""
-    columns = []
-    for layout in layouts:
-        both = [*layout_rows(layout_score(kept, layout, more)), *healthy_rows(healthy_score(kept, layout, more))]
-        columns.append([(n, v) for n, v in both if v not in ("none to judge", "no steps to judge")])
-    return section(f"With {more}", _layouts(layouts, columns))
-
-
-def median(found: Middle) -> str:
-    """Return the median of steps for a narrow cell."""
-    return str(found).partition(" steps")[0] if found.values else ""
+    return section(f"With {more}", _layouts(layouts, [figures(kept, layout, more) for layout in layouts]))

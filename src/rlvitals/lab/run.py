@@ -21,10 +21,12 @@ from rlvitals.lab.cases import Case
 from rlvitals.lab.examine import examine, nothing
 from rlvitals.lab.fault import Fault, Healthy
 from rlvitals.lab.find import subject_of
+from rlvitals.lab.kept import FAILED
 from rlvitals.lab.layouts import LAYOUTS
 
 RESULT = "result.json"
 RUN, LAYOUT = "run", "layouts"
+DONE = "done"
 Said = Callable[[str, str], None]
 """Told (name of the case, "done" or what went wrong) as soon as a case has ended."""
 
@@ -42,12 +44,14 @@ def run_case(case: Case, folder: Path) -> dict[str, Any]:
     import torch
 
     from rlvitals.grpo.loop import train
+    from rlvitals.grpo.parts import settle
 
     torch.set_num_threads(1)
     here = folder / case.name
     shutil.rmtree(here, ignore_errors=True)
     here.mkdir(parents=True)
     config, parts = case.setup()
+    settle(config)
     started, crash = time.process_time(), ""
     try:
         outcome = train(config, parts, folder=here / RUN)
@@ -80,13 +84,21 @@ def run_case(case: Case, folder: Path) -> dict[str, Any]:
     return result
 
 
-def hear_again(name: str, folder: Path) -> None:
+def hear_again(name: str, folder: Path) -> dict[str, Any]:
     """Examine the logs of a case that was trained before with the checks as they are now. Raises InputError."""
     here = folder / name
     result = _read(here / RESULT)
     if not (here / RUN).is_dir():
         raise InputError(Problem("the logs of this case are gone", str(here), expected="the folder run/"))
-    _keep({**result, "heard": _heard(here)}, here)
+    result = {**result, "heard": _heard(here)}
+    _keep(result, here)
+    return result
+
+
+def unheard(result: Mapping[str, Any]) -> str:
+    """Return which layouts rlvitals itself failed on, "" for none: such an answer is no answer."""
+    found = [f"{n}: {h['error']}" for n, h in result["heard"].items() if h["error"].startswith(FAILED)]
+    return "; ".join(found)
 
 
 def _heard(here: Path) -> dict[str, Any]:
@@ -99,7 +111,7 @@ def _heard(here: Path) -> dict[str, Any]:
                 source = write(here / RUN, here / LAYOUT / name)
             heard[name] = asdict(examine(source))
         except Exception as error:  # one layout must not cost the others
-            heard[name] = asdict(nothing(f"{type(error).__name__}: {error}"[:300]))
+            heard[name] = asdict(nothing(f"{FAILED}{type(error).__name__}: {error}"[:300]))
     return heard
 
 
@@ -120,7 +132,7 @@ def _held_out(run: Path) -> list[tuple[int, float]]:
 
 
 def run_cases(cases: Sequence[Case], folder: Path, jobs: int, said: Said) -> int:
-    """Run what has no result yet, `jobs` at a time; return how many failed to leave one."""
+    """Run what has no result yet, `jobs` at a time; return how many left none, or one that is no answer."""
     return _each([_Train(c, folder) for c in missing(cases, folder)], jobs, said)
 
 
@@ -139,11 +151,12 @@ class _Train:
         self._strength = None if case.strength is None else case.strength.name
         self._seed, self._steps, self._more = case.seed, case.steps, case.more
 
-    def __call__(self) -> None:
+    def __call__(self) -> str:
         subject = subject_of(self._subject, self._source, healthy=self._is_healthy)
         strengths = subject.strengths if isinstance(subject, Fault) else ()
         strength = next((s for s in strengths if s.name == self._strength), None)
-        run_case(Case(subject, strength, self._seed, self._steps, self._more, self._source), self._folder)
+        case = Case(subject, strength, self._seed, self._steps, self._more, self._source)
+        return unheard(run_case(case, self._folder))
 
 
 class _Hear:
@@ -152,12 +165,16 @@ class _Hear:
     def __init__(self, name: str, folder: Path) -> None:
         self.name, self._folder = name, folder
 
-    def __call__(self) -> None:
-        hear_again(self.name, self._folder)
+    def __call__(self) -> str:
+        return unheard(hear_again(self.name, self._folder))
 
 
-def _work(job: _Train | _Hear) -> None:
-    job()
+def _work(job: _Train | _Hear) -> str:
+    """Do a job; return what is wrong with its result, "" for nothing."""
+    try:
+        return job()
+    except Exception as error:  # one case must not end the others
+        return f"{type(error).__name__}: {error}"[:300]
 
 
 def _each(todo: Sequence[_Train | _Hear], jobs: int, said: Said) -> int:
@@ -165,30 +182,25 @@ def _each(todo: Sequence[_Train | _Hear], jobs: int, said: Said) -> int:
     from multiprocessing import get_context
 
     os.environ["OMP_NUM_THREADS"] = "1"
-    if jobs == 1 or len(todo) < 2:
-        return sum(_one(job, said) for job in todo)
     failed = 0
+    if jobs == 1 or len(todo) < 2:
+        for job in todo:
+            wrong = _work(job)
+            failed += bool(wrong)
+            said(job.name, wrong or DONE)
+        return failed
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), max_tasks_per_child=16) as pool:
         waiting = {pool.submit(_work, job): job.name for job in todo}
         try:
             for done in as_completed(waiting):
-                error = done.exception()
-                failed += error is not None
-                said(waiting[done], "done" if error is None else f"{type(error).__name__}: {error}"[:300])
+                died = done.exception()  # the process was killed: the others of the pool fail too, and are tried again
+                wrong = f"{type(died).__name__}: {died}"[:300] if died is not None else done.result()
+                failed += bool(wrong)
+                said(waiting[done], wrong or DONE)
         except KeyboardInterrupt:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return failed
-
-
-def _one(job: _Train | _Hear, said: Said) -> int:
-    try:
-        job()
-    except Exception as error:  # one case must not end the others
-        said(job.name, f"{type(error).__name__}: {error}"[:300])
-        return 1
-    said(job.name, "done")
-    return 0
 
 
 def read_results(folder: Path) -> list[dict[str, Any]]:

@@ -24,5 +24,6 @@ FAULT = Fault(
     allowed=("Y001", "Y002", "Y003", "Y007", "U006", "E001", "E002", "E004", "K001", "H001", "H002", "H003", "R010",
              "R002", "R014", "S001", "U002", "U003", "O001", "O002", "L001", "L002", "L003", "L004", "Y006", "U010"),
     settings={"lora_rank": 8, "lr": 3e-3},
+    hidden={"chapter7": "no statistic of sampler and trainer is logged"},
     fix="Merge the adapter into what is pushed, or load it in the sampler.",
 )  # fmt: skip

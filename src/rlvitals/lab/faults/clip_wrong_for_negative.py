@@ -13,7 +13,7 @@ from rlvitals.grpo.parts import Parts
 from rlvitals.grpo.ratios import RATIOS
 from rlvitals.grpo.ratiostats import clip_bounds
 from rlvitals.grpo.recipes import Batch, Loss, Recipe
-from rlvitals.lab.fault import Fault, Injection, Place, Strength
+from rlvitals.lab.fault import Fault, Harm, Injection, Place, Strength
 
 
 def wrong_BT(ratio: torch.Tensor, adv_BT: torch.Tensor, low: float, high: float) -> torch.Tensor:
@@ -40,10 +40,14 @@ FAULT = Fault(
     broken="The loss takes the larger of the two surrogates where the advantage is negative.",
     place=Place.TRAINER,
     inject=inject,
-    strengths=(Strength("8 updates per rollout", 1.0),),
-    roots=("U003", "K001", "U002"),
+    strengths=(Strength("8 updates per rollout", 1.0, Harm.MILD),),
+    roots=(),
     allowed=("U002", "U003", "U010", "K001", "E002", "E004", "R002", "R014", "S001", "H001", "H002", "H003", "R010",
              "L001", "L002", "O002", "O003", "R001", "R004"),
+    hidden=dict.fromkeys(
+        ("own", "trl", "verl", "chapter7"),
+        "which side the loss cuts is in no log, and ratios are only twice as far from 1 as with the right clip",
+    ),
     settings={"epochs": 4},
     fix="Take the smaller of r A and clip(r) A for either sign.",
 )  # fmt: skip

@@ -8,7 +8,7 @@ from rlvitals.grpo.aggregation import Counts
 from rlvitals.grpo.config import Config
 from rlvitals.grpo.parts import Parts
 from rlvitals.grpo.recipes import Batch, Loss, Recipe
-from rlvitals.lab.fault import Fault, Injection, Place, Strength
+from rlvitals.lab.fault import Fault, Harm, Injection, Place, Strength
 
 
 def inject(given: Injection) -> tuple[Config, Parts]:
@@ -25,8 +25,12 @@ FAULT = Fault(
     broken="The entropy bonus is added to the loss instead of subtracted: uncertainty costs.",
     place=Place.TRAINER,
     inject=inject,
-    strengths=(Strength("coefficient 0.3", 0.3),),
+    strengths=(Strength("coefficient 0.3", 0.3, Harm.MILD), Strength("coefficient 1", 1.0, Harm.MILD)),
     roots=("E001", "O002"),
     allowed=("O002", "S001", "K001", "R002", "R014", "R010", "H001", "H002", "H003", "L003", "R009", "U002", "U003"),
+    hidden=dict.fromkeys(
+        ("trl", "verl", "chapter7"),
+        "copies among rollouts are not logged, and entropy falls early on as in a run that learns fast",
+    ),
     fix="Subtract the bonus from the loss.",
 )

@@ -11,6 +11,7 @@ from rlvitals.grpo.parts import Parts, Row
 from rlvitals.lab.fault import Fault, Harm, Inject, Injection, Place, Strength
 
 EVERY = 10  # steps per row of the log
+TOO_FEW = "a dozen points, without spread and held-out score, are too few to judge from"
 KEPT = ("loss", "reward_mean", "length_mean", "learning_rate", "grad_norm", "kl_ref", "entropy", "clip_frac",
         "logprob_gap_mean", "extra/optimizer_steps", "extra/tries")  # fmt: skip
 
@@ -39,7 +40,7 @@ def inject(given: Injection) -> tuple[Config, Parts]:
     return config, replace(given.parts, record=Means())
 
 
-def on_top_of(fault: Fault, strength: Strength, hidden: Mapping[str, str] | None = None) -> Fault:
+def on_top_of(fault: Fault, strength: Strength) -> Fault:
     """Return the same fault, seen through a lossy log."""
     inner: Inject = fault.inject
 
@@ -59,7 +60,7 @@ def on_top_of(fault: Fault, strength: Strength, hidden: Mapping[str, str] | None
         settings=fault.settings,
         allowed=("D003", *fault.allowed),
         invariant=False,
-        hidden={**fault.hidden, **(hidden or {})},
+        hidden=dict.fromkeys(("own", "trl", "verl", "chapter7"), f"{TOO_FEW}: rlvitals says so, and what to log"),
         steps=fault.steps,
     )
 

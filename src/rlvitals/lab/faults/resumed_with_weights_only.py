@@ -44,6 +44,8 @@ FAULT = Fault(
     settings={"warmup_steps": 10},
     fix="Save and load optimizer, scheduler, random state and reference with the weights.",
     hidden={
+        "own": "a divergence that starts anew looks like a reference that is reset on purpose",
+        "trl": "a divergence that starts anew looks like a reference that is reset on purpose",
         "verl": "neither divergence nor optimizer state is logged; the learning rate alone shows it",
         "chapter7": "neither divergence, learning rate nor gradient norm is logged",
     },

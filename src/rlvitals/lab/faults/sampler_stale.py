@@ -11,7 +11,7 @@ from rlvitals.grpo.config import Config
 from rlvitals.grpo.parts import Parts
 from rlvitals.grpo.rollout import Sampler
 from rlvitals.grpo.score import Policy
-from rlvitals.lab.fault import Fault, Injection, Place, Strength
+from rlvitals.lab.fault import Fault, Harm, Injection, Place, Strength
 from rlvitals.lab.faults.samplers import OwnWeights
 
 
@@ -33,11 +33,12 @@ FAULT = Fault(
     broken="The weights reach the sampler every so many steps, and nothing corrects for the lag.",
     place=Place.SYNC,
     inject=inject,
-    strengths=(Strength("every 16 steps", 16.0), Strength("never", math.inf)),
+    strengths=(Strength("every 16 steps", 16.0, Harm.MILD), Strength("never", math.inf)),
     roots=("Y004", "Y003", "Y001", "Y002"),
     allowed=("Y001", "Y002", "Y003", "Y007", "U006", "E001", "E002", "E004", "K001", "H001", "H002", "H003", "R010",
              "R002", "R014", "S001", "U002", "U003", "O001", "O002", "L001", "L002", "L003", "L004", "R004", "O003",
              "R001", "Y006", "U010"),
+    hidden={"chapter7": "no statistic of sampler and trainer is logged"},
     fix="Push the weights after every step, and log the version that sampled each rollout.",
     invariant=True,
 )  # fmt: skip

@@ -24,9 +24,18 @@ FAULT = Fault(
     broken="The sampler divides its logits by a temperature that the trainer knows nothing of.",
     place=Place.SAMPLER,
     inject=inject,
-    strengths=(Strength("temperature 1.5", 1.5), Strength("temperature 0.6", 0.6, Harm.MILD)),
+    strengths=(
+        Strength("temperature 2", 2.0),
+        Strength("temperature 1.5", 1.5, Harm.NONE),
+        Strength("temperature 0.6", 0.6, Harm.NONE),
+    ),
     roots=("O001", "Y002", "Y001", "O007"),
-    allowed=("Y001", "Y002", "Y003", "E002", "E003", "E004", "K001", "H001", "H002", "H003", "R002", "R014", "S001",
+    allowed=("Y001", "Y002", "Y003", "E002", "E003", "E004", "K001", "H001", "H002", "H003", "R002", "R014",
+             "S001", "S009",
              "R010", "O002", "L001", "L002", "U002", "U003", "U006", "Y007", "R001", "R004", "O003"),
+    hidden=dict.fromkeys(
+        ("trl", "verl", "chapter7"),
+        "the surprisal of the sampled tokens is not logged: a gap of the log-probabilities has many causes",
+    ),
     fix="Let one place set the temperature of sampler and trainer, and compare their log-probabilities.",
 )  # fmt: skip

@@ -8,7 +8,7 @@ from rlvitals.grpo.config import Config
 from rlvitals.grpo.parts import Parts
 from rlvitals.grpo.rollout import Sampler
 from rlvitals.grpo.score import Policy
-from rlvitals.lab.fault import Fault, Harm, Injection, Place, Strength
+from rlvitals.lab.fault import Fault, Injection, Place, Strength
 from rlvitals.lab.faults.samplers import OwnSettings
 
 
@@ -24,9 +24,10 @@ FAULT = Fault(
     broken="The sampler draws from the most likely tokens alone; the trainer takes the whole vocabulary.",
     place=Place.SAMPLER,
     inject=inject,
-    strengths=(Strength("top-p 0.7", 0.7, Harm.MILD),),
+    strengths=(Strength("top-p 0.7", 0.7),),
     roots=("O001", "Y002", "C008", "O007"),
     allowed=("Y001", "Y002", "Y003", "O002", "S001", "E001", "E002", "E004", "H001", "H002", "H003", "R010", "K001",
              "U006"),
+    hidden={"chapter7": "no statistic of sampler and trainer is logged"},
     fix="Sample with top-p 1, or keep the mask of what could be drawn and score under it (--recipe ch7-keep-mask).",
 )  # fmt: skip

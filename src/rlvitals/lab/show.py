@@ -1,0 +1,149 @@
+"""Train a fault in front of the user: noticed, named, mended, and the mending verified."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rlvitals.conclude import diagnose
+from rlvitals.diagnosis import Diagnosis
+from rlvitals.errors import InputError, Problem
+from rlvitals.ingest import load
+from rlvitals.lab.cases import Case
+from rlvitals.lab.fault import Fault, Healthy
+from rlvitals.lab.watching import Noticed, Screen, Watching
+from rlvitals.record.verify import Answer, Verification, verify
+from rlvitals.record.vitals import State
+from rlvitals.report import terminal
+from rlvitals.report.words import clean
+from rlvitals.schema import Run
+
+if TYPE_CHECKING:
+    from rlvitals.grpo.config import Config
+    from rlvitals.grpo.parts import Parts
+
+STEPS = 120  # at most, where the fault asks for no other number (about a minute for both runs on one core)
+FIXED_STEPS = 40  # at least, of the run with the fix: verification needs 20 rows and three held-out scores
+MAX_STEPS = 100_000
+GOOD, BAD, EARLY = 0, 1, 3  # exit codes, as everywhere in rlvitals
+BESIDE = ("reward_mean", "zero_variance_frac", "length_mean", "entropy", "kl_ref", "grad_norm")
+
+
+def show(subject: Fault | Healthy, strength: str, seed: int, steps: int, folder: Path) -> int:
+    """Train with the fault until it is noticed, then without it, and say whether that helped; return the exit code.
+
+    Raises InputError for a healthy run or an unknown strength.
+    """
+    case = _case(subject, strength, seed, min(steps, MAX_STEPS))
+    assert isinstance(case.subject, Fault)
+    assert case.strength is not None
+    screen = Screen()
+    fault = case.subject
+    screen.title(f"1. Break it: {fault.name}, {case.strength.name}")
+    screen.text(f"{fault.broken} ({fault.place.value}, from step {fault.start})")
+    broken = folder / fault.name / "broken"
+    noticed = _train(case, broken, screen, fault)
+    if noticed is None:
+        screen.text("Nothing asked for a move until the last step.")
+    screen.title("2. The diagnosis")
+    before = load(broken)
+    found = diagnose(before)
+    short = replace(found, blind_spots=(), ruled_out=(), notes=())  # the whole report is one command away
+    screen.raw(terminal.render(short, color=screen.colour))
+    _said_right(fault, found, screen)
+    if noticed is None:
+        return BAD
+    screen.title("3. Mend it and train again")
+    screen.text(fault.fix)
+    mended = folder / fault.name / "mended"
+    length = max(int(before.step[-1]), FIXED_STEPS)
+    _train(replace(case, strength=None, steps=length), mended, screen, None)
+    after = load(mended)
+    screen.title("4. Did it help?")
+    screen.table(("", "broken", "mended"), _beside(before, after))
+    checked = verify(before, after)
+    _verified(checked, screen)
+    screen.text(f"Both runs are in {folder / fault.name}; look at them: rlvitals check {broken}")
+    return {Answer.FIXED: GOOD, Answer.NOTHING_TO_FIX: GOOD, Answer.TOO_EARLY: EARLY}.get(checked.answer, BAD)
+
+
+def _case(subject: Fault | Healthy, strength: str, seed: int, steps: int) -> Case:
+    if isinstance(subject, Healthy):
+        raise InputError(Problem("nothing is broken in this run", "rlvitals lab show", subject.name, "a fault"))
+    known = {s.name: s for s in subject.strengths}
+    if strength and strength not in known:
+        raise InputError(
+            Problem("the fault has no such strength", "--strength", repr(strength[:80]), " or ".join(known))
+        )
+    chosen = known[strength] if strength else subject.strengths[0]
+    return Case(subject, chosen, seed, steps=steps or subject.steps or STEPS)
+
+
+def _train(case: Case, folder: Path, screen: Screen, fault: Fault | None) -> Noticed | None:
+    """Train a case; return what was noticed, None when nothing was. The run ends soon after that."""
+    import shutil
+
+    from rlvitals.grpo.loop import train
+    from rlvitals.grpo.parts import settle
+
+    config, parts = _setup(case)
+    settle(config)
+    shutil.rmtree(folder, ignore_errors=True)
+    roots = frozenset(fault.roots) if fault is not None else frozenset()
+    watching = Watching(config.steps, screen, roots, stops=fault is not None, start=fault.start if fault else 1)
+    try:
+        with watching:
+            train(config, parts, folder=folder, watch=[watching])
+    except Noticed as noticed:
+        return noticed
+    except InputError:
+        raise
+    except Exception as error:  # a fault may well bring the trainer down: what was logged is diagnosed
+        screen.text(f"The trainer died: {type(error).__name__}: {clean(str(error))[:200]}")
+    return watching.noticed
+
+
+def _setup(case: Case) -> tuple[Config, Parts]:
+    """Return the setup with evaluations often enough for a short run."""
+    config, parts = case.setup()
+    return replace(config, eval_every=min(config.eval_every or 5, 5)), parts
+
+
+def _said_right(fault: Fault, found: Diagnosis, screen: Screen) -> None:
+    moving = [c.id for c in found.causes if c.asks_for_a_move]
+    if not fault.roots:
+        screen.text("No check can name this root cause from the log.")
+    elif moving and moving[0] in fault.roots:
+        screen.text(f"The lab knows what was broken: {moving[0]} is right.")
+    else:
+        named = f"{moving[0]} came first" if moving else "nothing was named"
+        screen.text(f"The lab knows what was broken: it should have been {' or '.join(fault.roots)}, and {named}.")
+
+
+def _beside(before: Run, after: Run) -> list[tuple[str, str, str]]:
+    """Return the last fifth of each run, metric by metric, and the last held-out scores."""
+    rows = [(name, _level(before, name), _level(after, name)) for name in BESIDE]
+    held = ("held-out score", _held_out(before), _held_out(after))
+    return [("steps", str(before.rows), str(after.rows)), *(r for r in [held, *rows] if r[1] or r[2])]
+
+
+def _level(run: Run, metric: str) -> str:
+    if metric not in run.columns or not run.rows:
+        return ""
+    values = [float(v) for v in run.values(metric)[-max(run.rows // 5, 1) :] if math.isfinite(v)]
+    return f"{math.fsum(values) / len(values):.3g}" if values else "not finite"
+
+
+def _held_out(run: Run) -> str:
+    held = max(run.evals.values(), key=lambda h: h.step.size, default=None)
+    return "" if held is None or not held.score.size else f"{float(held.score[-1]):.3f}"
+
+
+def _verified(found: Verification, screen: Screen) -> None:
+    screen.text(found.headline)
+    mark: Mapping[State, str] = {State.HOLDS: "holds", State.FAILS: "fails", State.TOO_EARLY: "early"}
+    rows = [(mark[i.state], clean(i.name), clean(i.text)) for i in found.items if i.state in mark]
+    screen.table(("", "what must hold", "what was seen"), rows)

@@ -1,0 +1,206 @@
+"""What counts as right, late, wrongly accused and a false alarm; the figures of small results made by hand."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlvitals.errors import InputError
+from rlvitals.lab.damage import damage_of, end_of
+from rlvitals.lab.figures import Middle, Rate, Share, share
+from rlvitals.lab.judge import Asked, Got, judge
+from rlvitals.lab.kept import Kept, Kind, read, write
+from rlvitals.lab.score import healthy_score, layout_score, matrix, peer_scores, variants_of
+from rlvitals.lab.targets import targets
+from tests.lab.results import NOW, both, heard, kept, result
+
+
+def judged(made: Kept, layout: str = "own") -> Any:
+    row = next(r for r in made.rows if r.kind is Kind.FAULT)
+    return judge(row, layout, made.subjects[row.subject])
+
+
+@pytest.mark.parametrize(
+    ("causes", "watched", "got", "right", "wrong"),
+    [
+        (["R001", "S001"], [], Got.FIRST, True, ()),
+        (["S001", "R001"], [], Got.BESIDE, False, ()),
+        (["K001"], ["R001"], Got.WATCHED, False, ("K001",)),
+        (["K001", "S001"], [], Got.OTHER, False, ("K001",)),
+        ([], [], Got.SILENT, False, ()),
+    ],
+)
+def test_a_harmful_fault_is_right_when_its_root_comes_first(
+    causes: list[str], watched: list[str], got: Got, right: bool, wrong: tuple[str, ...]
+) -> None:
+    found = judged(kept(result("broken", "much", 0, both(heard(causes, watched=watched)))))
+    assert (found.asked, found.got, found.right, found.wrong) == (Asked.NAME, got, right, wrong)
+
+
+@pytest.mark.parametrize(
+    ("said", "right"),
+    [(heard(), True), (heard(["S001"]), True), (heard(["K001"]), False), (heard(["K001"], verdict="cannot_say"), True)],
+)
+def test_what_a_log_hides_is_right_while_nothing_else_is_accused(said: dict[str, Any], right: bool) -> None:
+    found = judged(kept(result("broken", "much", 0, both(heard(["R001"]), said))), "trl")
+    assert (found.asked, found.right) == (Asked.HIDDEN, right)
+
+
+@pytest.mark.parametrize(
+    ("said", "right"),
+    [
+        (heard(), True),
+        (heard(["S001"]), True),
+        (heard(["R001"]), False),
+        (heard(alarms=[{"step": 50, "check": "R001", "action": "fix"}]), False),
+    ],
+)
+def test_a_harmless_fault_asks_for_no_move(said: dict[str, Any], right: bool) -> None:
+    found = judged(kept(result("broken", "barely", 0, both(said))))
+    assert (found.asked, found.right) == (Asked.QUIET, right)
+
+
+def test_a_harmless_invariant_is_to_be_named() -> None:
+    about = {**NOW, "late": NOW["late"].__class__(**{**_fields("late"), "harm": {"on": "none"}})}
+    made = kept(result("late", "on", 0, both(heard(["Y001"], named={"Y001": 30}))))
+    row = next(r for r in made.rows if r.kind is Kind.FAULT)
+    found = judge(row, "own", about["late"])
+    assert (found.asked, found.right, found.delay) == (Asked.INVARIANT, True, 10.0)
+
+
+def _fields(name: str) -> dict[str, Any]:
+    return {f: getattr(NOW[name], f) for f in NOW[name].__dataclass_fields__}
+
+
+def test_delay_saving_and_rollback_of_a_fault_that_begins_late() -> None:
+    said = heard(["Y001"], named={"K001": 5, "Y001": 30}, stop_step=30, rollback=20, rollback_kind="before onset")
+    said["alarms"] = [{"step": 5, "check": "K001", "action": "fix"}, {"step": 40, "check": "K002", "action": "fix"}]
+    found = judged(kept(result("late", "on", 0, both(said))))
+    assert (found.delay, found.saved, found.early) == (10.0, 0.7, 1)
+    assert (found.ever, found.wrong, found.first_heard) == (("K002",), (), True)
+    # the control leaves it between the evaluations at 20 and 30, and only from the first broken step on
+    assert (found.after_damage, found.rollback, found.rollback_strict) == (10.0, True, True)
+
+
+def test_a_target_after_the_damage_and_the_current_state() -> None:
+    late = heard(["R001"], rollback=30, rollback_kind="before onset")
+    assert judged(kept(result("broken", "much", 0, both(late)))).rollback is False
+    current = heard(["R001"], rollback=100, rollback_kind="current checkpoint")
+    assert judged(kept(result("broken", "much", 0, both(current)))).rollback is None
+
+
+def test_a_root_that_never_leads_is_late_for_ever() -> None:
+    found = judged(kept(result("broken", "much", 0, both(heard(["K001"])))))
+    assert (found.delay, found.saved) == (math.inf, 0.9)
+
+
+def test_figures_of_a_layout() -> None:
+    made = kept(
+        result("broken", "much", 0, both(heard(["R001"]))),
+        result("broken", "much", 1, both(heard(["K001"]))),
+        result("broken", "a bit", 0, both(heard(["R001"]))),
+        result("late", "on", 0, both(heard(["Y001"], named={"Y001": 25}, stop_step=25))),
+    )
+    own = layout_score(made, "own")
+    assert (own.named, own.heard, own.all_seeds) == (Share(2, 3), Share(2, 3), Share(1, 2))
+    assert (own.mild, own.wrong, own.ever) == (Share(1, 1), Share(1, 4), Share(1, 4))
+    assert (own.delay_invariant.values, sorted(own.delay_trend.values)) == ((5.0,), [10.0, math.inf])
+    assert own.saved == pytest.approx((0.9 + 0.9 + 0.75) / 3)
+    assert own.savable == pytest.approx((1 + 1 + 0.8) / 3)
+    assert own.early == Rate(1, 20)  # the alarm of the late fault at step 10
+    trl = layout_score(made, "trl")
+    assert (trl.named, trl.hidden) == (Share(0, 1), Share(3, 3))
+    assert matrix(made, "own")["broken", "much"] == {"R001": (1, 1), "K001": (1, 1)}
+
+
+def test_every_alarm_on_a_healthy_run_or_a_control_is_false() -> None:
+    noisy = heard(["K001"], watched=["R010", "E001"])
+    noisy["alarms"] = [{"step": s, "check": "K001", "action": "fix"} for s in (10, 60)]
+    long = {"own": heard(steps=1000), "trl": heard(steps=1000)}
+    made = kept(result("hard", None, 0, both(noisy)), result("hard", None, 1, long, steps=1000))
+    found = healthy_score(made, "own")
+    assert (found.alarms, found.runs) == (Rate(2, 100 + 1000 + 200), Share(1, 4))
+    assert (found.long_alarms, found.long_runs, found.unasked_watch) == (Rate(0, 1000), Share(0, 1), Share(1, 2))
+
+
+def test_targets_say_what_was_met_and_what_could_not_be_judged() -> None:
+    found = targets(kept(result("broken", "much", 0, both(heard(["R001"])))))
+    assert [t.verdict for t in found] == ["met", "not run", "not run", "met", "not run", "not met"]
+    assert "200 steps" in found[-1].found
+    assert found[-1].found.endswith("too few to tell")
+
+
+def test_other_settings_are_scored_apart() -> None:
+    other = result("broken", "much", 0, both(heard(["K001"])), case="x", more={"task": "calculator"})
+    made = kept(result("broken", "much", 0, both(heard(["R001"]))), other)
+    assert variants_of(made) == ["task=calculator"]
+    assert (layout_score(made, "own").named, layout_score(made, "own", "task=calculator").named) == (
+        Share(1, 1),
+        Share(0, 1),
+    )
+
+
+def test_other_tools_are_scored_on_the_same_runs() -> None:
+    def peer(verdict: str, *means: str) -> dict[str, Any]:
+        return {"ruler": {"own": {"verdict": verdict, "named": "x", "means": list(means)}}}
+
+    made = kept(
+        result("broken", "much", 0, both(heard(["R001"])), peers=peer("act", "R001")),
+        result("broken", "much", 1, both(heard(["R001"])), peers=peer("unreadable")),
+        result("hard", None, 0, both(heard()), peers=peer("act", "K001")),
+    )
+    (found,) = peer_scores(made)
+    assert (found.tool, found.layout, found.read) == ("ruler", "own", Share(2, 3))
+    assert (found.named, found.accused) == (Share(1, 2), Share(1, 1))
+    assert (found.ours_named, found.ours_accused) == (Share(2, 2), Share(0, 1))
+
+
+def test_what_is_kept_survives_a_file(tmp_path: Path) -> None:
+    made = kept(
+        result("broken", "much", 0, both(heard(["R001"])), peers={"r": {"own": {"verdict": "act", "means": ["R001"]}}}),
+        result("hard", None, 0, both(heard()), held_out=[]),
+    )
+    write(made, tmp_path / "lab.json")
+    back = read(tmp_path / "lab.json")
+    assert (back.subjects, back.made) == (made.subjects, made.made)
+    assert [repr(r) for r in back.rows] == [repr(r) for r in made.rows]  # by their text: NaN is not equal to itself
+    assert len((tmp_path / "lab.json").read_text(encoding="utf-8").splitlines()) == 2 + 2 + 2 + 4 + 1
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"made": {}}', '{"made":{},"subjects":[{"x":1}],"runs":[]}'])
+def test_another_file_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match="no results of the lab"):
+        read(tmp_path / "x.json")
+
+
+@pytest.mark.parametrize(
+    ("own", "start", "step"),
+    [
+        ([0.5, 0.5, 0.5, 0.5, 0.5], 1, 10),
+        ([0.5, 0.5, 0.5, 0.9, 0.9], 1, -1),  # it came back
+        ([0.5, 0.5, 0.9, 0.9, 0.5], 1, -1),  # one evaluation is too few
+        ([0.5, 0.5, 0.9, 0.5, 0.5], 1, 20),
+        ([0.9, 0.1, 0.1, 0.1, 0.1], 21, 20),  # what lies below before the fault is not its doing
+        ([0.86, 0.86, 0.86, 0.86, 0.86], 1, -1),  # within two standard errors
+    ],
+)
+def test_damage_is_what_lasts(own: list[float], start: int, step: int) -> None:
+    steps = [0, 10, 20, 30, 40]
+    better = [0.5, 0.5, 0.9, 0.9, 0.9]
+    assert damage_of(list(zip(steps, own, strict=True)), list(zip(steps, better, strict=True)), start, 128) == step
+    assert end_of(list(zip(steps, own, strict=True))) == pytest.approx(sum(own[-3:]) / 3)
+    assert math.isnan(end_of([]))
+
+
+def test_shares_rates_and_medians_in_words() -> None:
+    assert str(share([True, False, True, True])) == "75.0% (3 of 4, 95% 30% to 95%)"
+    assert str(share([])) == "none to judge"
+    assert str(Rate(2, 40_000)) == "0.50 (2 in 40,000 steps, 95% 0.06 to 1.81)"
+    assert Rate(0, 10_000).interval == pytest.approx((0.0, 3.69), abs=0.03)  # exact: 3.689
+    assert str(Rate(0, 0)) == "no steps to judge"
+    assert str(Middle((5.0, 10.0, math.inf, math.nan))) == "10 steps (90%: never; 3 runs, never in 1)"
+    assert math.isnan(Middle(()).median)
