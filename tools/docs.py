@@ -1,7 +1,7 @@
 """Generate the reference docs from the code: `python tools/docs.py` writes them, `--check` fails when they drifted.
 
 docs/checks/<ID>-<name>.md and docs/trainers/<trainer>.md with their indexes, docs/metrics.md, docs/false-alarms.md,
-docs/tasks.md, docs/cli.md.
+docs/tasks.md, docs/cli.md, and docs/scoreboard.md and .html from the results of the lab (benchmarks/results/lab.json).
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ from how_well import false_alarms, finds, how_well, index_note  # noqa: E402
 from rlvitals.check import Check  # noqa: E402
 from rlvitals.checks import CHECKS  # noqa: E402
 from rlvitals.grpo.tasks.page import tasks_page  # noqa: E402
+from rlvitals.lab.html import html as lab_html  # noqa: E402
+from rlvitals.lab.kept import read as read_lab  # noqa: E402
+from rlvitals.lab.page import markdown as lab_markdown  # noqa: E402
 from rlvitals.reference.checks import check_page, index_page  # noqa: E402
 from rlvitals.reference.fields import fields_table  # noqa: E402
 from rlvitals.reference.metrics import facts, false_alarms_page, joined_keys  # noqa: E402
@@ -34,6 +37,7 @@ from rlvitals.reference.words import logging_lines, trainers  # noqa: E402
 
 DOCS = ROOT / "docs"
 CASES = ROOT / "tests" / "cases"
+LAB = ROOT / "benchmarks" / "results" / "lab.json"
 MADE = "<!-- Made by tools/docs.py from the code: change that, then run `make docs`. -->\n\n"
 EXPECTED = {
     "fired": "fires",
@@ -68,7 +72,16 @@ def documents() -> dict[str, str]:
     out["false-alarms.md"] = to_markdown(false_alarms_page())
     out["tasks.md"] = tasks_page()
     out["cli.md"] = cli_text()
+    out |= scoreboard()
     return {path: MADE + text for path, text in out.items()}
+
+
+def scoreboard() -> dict[str, str]:
+    """Return the pages of the fault lab, none while there are no results."""
+    if not LAB.is_file():
+        return {}
+    kept = read_lab(LAB)
+    return {"scoreboard.md": lab_markdown(kept), "scoreboard.html": lab_html(kept)}
 
 
 def _cases(check: Check) -> Section | None:

@@ -98,9 +98,13 @@ def broken_family(d: Draft, share: float) -> None:
 
 
 def state_leak(d: Draft, correlation: float) -> None:
-    """The reward has a correlation with the order within the group."""
-    fact(d, "index_reward_corr", 0.0, correlation, 0.06, low=-1.0)
-    fact(d, "index_length_corr", 0.0, 0.0, 0.06, low=-1.0)
+    """The reward has a correlation with the order within the group.
+
+    Its noise is white: groups are drawn anew in every step, and exchangeable rollouts leave nothing to the next one.
+    """
+    for name, after in (("reward", correlation), ("length", 0.0)):
+        noisy = between(d, 0.0, after) + 0.06 * d.rng.normal(size=d.rows)
+        d.columns[f"rollouts/index_{name}_corr"] = np.clip(noisy, -1.0, 1.0)
 
 
 def settings(d: Draft, temperature: float) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from rlvitals.check import MOVES, Action, Finding, Onset, Outcome, Rollback, Verdict, Verify
 from rlvitals.engine import Incident
-from rlvitals.schema import Run
+from rlvitals.schema import Run, SharedPhrase
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +98,28 @@ class RollbackTarget:
 
 
 @dataclass(frozen=True, slots=True)
+class Exploit:
+    """The text of a suspected exploit: what the rollouts of a run say for their reward since a finding began.
+
+    Attributes:
+        id, name: of the finding; "" where a user chose the step.
+        before, since: old rollouts are of steps below the one, new ones from the other on.
+        old, new: rewarded rollouts whose texts were compared.
+        phrases: what the new ones share and the old ones do not, the most common first; untrusted.
+        too_few: there were too few texts to compare.
+    """
+
+    id: str
+    name: str
+    before: int
+    since: int
+    old: int
+    new: int
+    phrases: tuple[SharedPhrase, ...]
+    too_few: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Coverage:
     """How much could be looked at."""
 
@@ -153,6 +175,7 @@ class Diagnosis:
     rollback: RollbackTarget
     cost: Cost | None
     crash: str = ""  # how the process ended, when the log says that it died
+    exploit: Exploit | None = None  # where hacking is suspected and the run has rollouts
     lesson: str = ""  # the last finding and fix recorded for the same task and model (`rlvitals record`)
     run: Run | None = field(default=None, compare=False, repr=False)
 

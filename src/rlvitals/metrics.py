@@ -389,6 +389,14 @@ METRICS: tuple[Metric, ...] = (
         "Smallest importance ratio of the step.",
         "A small multiple of the clip range.",
     ),
+    Metric(
+        "first_ratio_error",
+        "ratio",
+        0,
+        INF,
+        "Largest distance from 1 of the ratio in the first minibatch of a step, which precedes any update.",
+        "0 within numerics.",
+    ),
     # leash
     Metric(
         "kl_ref",

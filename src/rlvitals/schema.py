@@ -131,6 +131,22 @@ class Example:
     row: int = -1
 
 
+@dataclass(frozen=True, slots=True)
+class SharedPhrase:
+    """A run of words that newly rewarded rollouts share and the old ones do not.
+
+    Attributes:
+        words: the text, untrusted: escape it in every view.
+        before, after: shares of the rewarded rollouts that hold it.
+        examples: up to three of the new ones.
+    """
+
+    words: str
+    before: float
+    after: float
+    examples: tuple[Example, ...]
+
+
 @dataclass(frozen=True)
 class Evals:
     """One held-out set over training.

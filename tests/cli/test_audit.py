@@ -35,6 +35,20 @@ def test_preflight_on_rollouts(tmp_path: Path, solved: float, code: int, words: 
     assert (record["audit"], record["rollouts"]) == ("preflight", 320)
 
 
+def test_of_a_training_dump_the_first_step_alone_is_the_base_policy(tmp_path: Path) -> None:
+    rows = [
+        {"step": step, "group": str(g), "index": i, "prompt": f"q{g}", "completion": "x", "reward": float(i < 2 * step)}
+        for step in (1, 2, 3) for g in range(40) for i in range(8)
+    ]  # fmt: skip
+    path = tmp_path / "train.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    _, out, err = run("preflight", path)
+    assert "25% of 320 rollouts on 40 tasks" in out
+    assert "only the 320 rollouts of step 1 are taken" in err
+    _, out, _ = run("preflight", path, "--all-steps")
+    assert "50% of 960 rollouts on 40 tasks" in out
+
+
 def test_preflight_with_a_solver_lists_what_it_cannot_solve(tmp_path: Path) -> None:
     tasks = write_jsonl(
         tmp_path / "tasks.jsonl",

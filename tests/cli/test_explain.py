@@ -8,7 +8,6 @@ import pytest
 from typer.testing import CliRunner
 
 from rlvitals.checks import CHECKS
-from rlvitals.reference.topics import pages
 from rlvitals.cli.main import app
 from rlvitals.cli.show import render
 from rlvitals.errors import InputError
@@ -17,6 +16,7 @@ from rlvitals.metrics import METRICS, lookup
 from rlvitals.reference.fields import FIELDS
 from rlvitals.reference.keys import Meaning, meanings
 from rlvitals.reference.page import Page, Table, to_markdown
+from rlvitals.reference.topics import pages
 from rlvitals.schema import RunConfig
 
 runner = CliRunner()

@@ -76,6 +76,15 @@ def test_each_item_fails_on_its_own_fault(column: str, text: str, at: int) -> No
     assert states(healthy(), bad)[at] is State.FAILS
 
 
+def test_entropy_may_fall_where_the_held_out_score_rises() -> None:
+    good = healthy(first=101)
+    solved = Run("solved", good.step, {**good.columns, **run("solved", 101, entropy="0.8=>0.05 x100 ~3%").columns})
+    assert states(healthy(), with_evals(solved, [0.3, 0.5, 0.7, 0.9]))[1] is State.HOLDS
+    assert states(healthy(), with_evals(solved, [0.3, 0.3, 0.3, 0.3]))[1] is State.FAILS
+    rising = Run("random", good.step, {**good.columns, **run("random", 101, entropy="3.0 x100 ~0.01").columns})
+    assert states(healthy(), with_evals(rising, [0.3, 0.5, 0.7, 0.9]))[1] is State.FAILS
+
+
 def test_held_out_falling_while_reward_rises_fails() -> None:
     apart = with_evals(healthy(first=101), [0.6, 0.5, 0.4, 0.3])
     assert states(healthy(), apart)[3] is State.FAILS

@@ -71,6 +71,7 @@ def test_top_level_keys() -> None:
         "rollback",
         "cost",
         "crash",
+        "exploit",
         "lesson",
     ]
 

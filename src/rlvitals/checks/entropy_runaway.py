@@ -84,7 +84,8 @@ def _finding(view: View, level: course.Level, top: float, first: Evidence) -> Fi
     rose = f"entropy ran away: {fmt(level.start)} to {fmt(level.now)} nats/token since {onset}"
     worse = companions.worse(view) or (companions.reward_fell(view, plain=True) if level.now > 2 * top else ())
     if worse:
-        return Finding(f"{rose}, and the policy got worse", Action.ADJUST, Confidence.HIGH, onset, (first, *worse))
+        text = f"{rose}, and the policy got worse"
+        return Finding(text, Action.ADJUST, Confidence.HIGH, onset, (first, *worse), "worse")
     text = f"{rose}; {companions.reward_words(view)}"
     return Finding(text, Action.WATCH, Confidence.MEDIUM, onset, (first,))
 
@@ -98,6 +99,14 @@ def rising(view: View, z: float) -> stats.Trend:
     found = stats.careful_trend(x, y, z)
     return stats.NO_TREND if found.rising and course.settling(x, y) else found
 
+
+REMEDIES = (
+    Remedy("Set the entropy bonus to zero", "entropy_coef", "lower"),
+    Remedy("Lower the upper clip bound towards the lower one", "clip_high", "lower"),
+    Remedy("Check for a loss term that acts without reward: summed or k1 KL used as a loss", "kl_coef", "check"),
+    Remedy("Lower the learning rate", "learning_rate", "lower"),
+)
+VERIFY = (Verify("entropy falls back over the next 40 steps", "entropy", "not rising", None, 40),)
 
 CHECK = Check(
     id="E002",
@@ -124,18 +133,8 @@ CHECK = Check(
     ),
     judge=judge,
     plans={
-        "": Plan(
-            remedies=(
-                Remedy("Set the entropy bonus to zero", "entropy_coef", "lower"),
-                Remedy("Lower the upper clip bound towards the lower one", "clip_high", "lower"),
-                Remedy(
-                    "Check for a loss term that acts without reward: summed or k1 KL used as a loss", "kl_coef", "check"
-                ),
-                Remedy("Lower the learning rate", "learning_rate", "lower"),
-            ),
-            verify=(Verify("entropy falls back over the next 40 steps", "entropy", "not rising", None, 40),),
-            rollback=Rollback.CURRENT,
-        )
+        "": Plan(remedies=REMEDIES, verify=VERIFY, rollback=Rollback.CURRENT),
+        "worse": Plan(remedies=REMEDIES, verify=VERIFY, rollback=Rollback.BEFORE_ONSET),
     },
     leads_to=(
         "E003",

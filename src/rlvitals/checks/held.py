@@ -13,7 +13,7 @@ import numpy as np
 
 from rlvitals import stats
 from rlvitals.checks.common import Scale, reward_scale
-from rlvitals.checks.reward_divergence import split
+from rlvitals.checks.reward_parts import split
 from rlvitals.schema import Float64
 from rlvitals.view import Held, View
 

@@ -124,6 +124,9 @@ def _with_second_signal(view: View, what: str, first: Evidence, variant: str) ->
         also = Evidence("entropy", text, level.now, "nats/token", level.steps, None, "", level.start)
         full = f"{what}, and entropy ran away while the policy got worse"
         return Finding(full, Action.FIX, Confidence.HIGH, onset, (first, also, *worse), variant)
+    if worse:
+        full = f"{what}, and the policy got worse"
+        return Finding(full, Action.ADJUST, Confidence.MEDIUM, onset, (first, *worse), variant)
     return Finding(what, Action.WATCH, Confidence.MEDIUM, onset, (first,), variant)
 
 

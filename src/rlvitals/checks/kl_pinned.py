@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -31,8 +32,21 @@ from rlvitals.check import (
     Verify,
 )
 from rlvitals.checks import companions, course
-from rlvitals.checks.common import fmt, onset_of, reward_scale, shift
+from rlvitals.checks.common import Shift, fmt, onset_of, reward_scale, shift
 from rlvitals.view import View
+
+ROWS = 50  # recent rows behind the coefficient
+STEADY = 4.0  # times below its median that the ratio of loss to KL may lie and still be a coefficient
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Args: worth: cost over one std of the advantages; coef; unit: that std; known: the coefficient was logged."""
+
+    worth: float
+    coef: float
+    unit: float
+    known: bool
 
 
 def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
@@ -44,12 +58,16 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
         return NoData(
             ("kl_ref",), f"KL to the reference was logged over {seen:.0f} steps; {needed.value:.0f} are needed"
         )
+    price = _price(view, limits["distance"].value)
+    held_by_price = price is not None and price.worth > limits["price"].value
+    if held_by_price:
+        limit = limits["distance"]
     if not abs(level.now) < limit.value:
         return Clear(
             f"KL to the reference is {fmt(level.now)} nats over steps {level.first}-{level.last}; limit {limit}"
         )
     _, _, high, _ = view.extremes("kl_ref")
-    if seen >= 2 * needed.value and _still_moving(view):
+    if seen >= 2 * needed.value and not held_by_price and _still_moving(view):
         return Clear(f"KL to the reference is small ({fmt(level.now)} nats) but still grows; highest {fmt(high)}")
     moved, scale = shift(view, "reward_mean", z=2.0), reward_scale(view)
     if not math.isfinite(moved.late) or not scale.span > 0:
@@ -64,6 +82,19 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
             f"KL is {fmt(level.now)} nats, but the reward may have gained up to {fmt(moved.high)} "
             f"(from {fmt(moved.early)} to {fmt(moved.late)}); limit {gain}"
         )
+    return Fired(_finding(view, level, moved, limit, limits, price if held_by_price else None))
+
+
+def _finding(
+    view: View,
+    level: course.Level,
+    moved: Shift,
+    limit: Threshold,
+    limits: Mapping[str, Threshold],
+    price: Price | None,
+) -> Finding:
+    _, _, high, _ = view.extremes("kl_ref")
+    gain = limits["gain_share"]
     held = Evidence(
         "kl_ref",
         f"KL to the reference is {fmt(level.now)} nats over steps {level.first}-{level.last}, and was never above "
@@ -79,7 +110,7 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
         f"reward went from {fmt(moved.early)} to {fmt(moved.late)} over steps "
         f"{moved.steps[0]}-{moved.steps[1]}; the gain is "
         f"at most {fmt(moved.high)}, limit {gain}",
-        moved.high / scale.span,
+        moved.high / reward_scale(view).span,
         "of the range",
         moved.steps,
         gain,
@@ -89,7 +120,43 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     onset = _since(view, limit.value)
     coefficient = "" if view.config.kl_coef is None else f" (coefficient {fmt(view.config.kl_coef)})"
     text = f"KL to the reference is pinned at {fmt(level.now)} nats{coefficient} while the reward does not move"
-    return Fired(Finding(text, Action.WATCH, Confidence.MEDIUM, onset, (held, flat)))
+    if price is None:
+        return Finding(text, Action.WATCH, Confidence.MEDIUM, onset, (held, flat))
+    distance = limits["distance"].value
+    dear = Evidence(
+        "kl_coef" if price.known else "loss",
+        f"{fmt(distance)} nats of KL cost {fmt(price.coef * distance)} in the loss (coefficient {fmt(price.coef)}"
+        f"{'' if price.known else ', as loss over KL'}), {fmt(price.worth)} times what a rollout earns that is one "
+        f"standard deviation ({fmt(price.unit)}) better than its group; limit {limits['price']}",
+        price.worth,
+        "times",
+        level.steps,
+        limits["price"],
+        ">",
+    )
+    what = f"{text}: any step away from the reference costs more than it can earn"
+    return Finding(what, Action.ADJUST, Confidence.HIGH, onset, (held, flat, dear), "outweighed")
+
+
+def _price(view: View, distance: float) -> Price | None:
+    """Return what `distance` nats of KL cost, None where no coefficient is known or can be told.
+
+    Where the coefficient is unknown, a loss that is little else than the penalty gives it away: their ratio is then
+    nearly the same in every row.
+    """
+    coefs = view.recent("kl_coef")[1]
+    coef = float(coefs[-1]) if coefs.size else view.config.kl_coef
+    known = coef is not None
+    if coef is None:
+        loss, kl = view.rows_of("loss", ROWS), view.rows_of("kl_ref", ROWS)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = (loss / kl)[np.isfinite(loss) & (kl > 0)]
+        if ratio.size < 20 or not np.quantile(ratio, 0.1) > stats.median(ratio) / STEADY:
+            return None
+        coef = stats.median(ratio)
+    spread = view.recent("advantage_std", ROWS)[1]
+    unit = stats.median(spread[spread > 0]) if np.any(spread > 0) else 1.0
+    return Price(coef * distance / unit, coef, unit, known)
 
 
 def _since(view: View, limit: float) -> Onset:
@@ -118,6 +185,12 @@ CHECK = Check(
     thresholds=(
         Threshold("level", 0.01, "nats", SourceKind.MEASURED, "docs/measurements.md: KL pinned"),
         Threshold("gain_share", 0.1, "of the reward's range", SourceKind.MEASURED, "docs/measurements.md: KL pinned"),
+        Threshold(
+            "distance", 0.1, "nats", SourceKind.MEASURED, "docs/measurements.md: Lab faults of sampler and trainer"
+        ),
+        Threshold(
+            "price", 1, "standard deviations of the advantages", SourceKind.DEFINITION, "costs all that it earns"
+        ),
         Threshold("steps", 60, "steps", SourceKind.CONVENTION, "usual in the first tens of steps (trl#3452)"),
     ),
     judge=judge,
@@ -131,9 +204,14 @@ CHECK = Check(
             ),
             verify=(Verify("KL leaves its level over the next 60 steps", "kl_ref", "rising", None, 60),),
             rollback=Rollback.NONE,
-        )
+        ),
+        "outweighed": Plan(
+            remedies=(Remedy("Lower the KL coefficient to 0.04 or less, or to 0", "kl_coef", "lower"),),
+            verify=(Verify("KL leaves its level over the next 60 steps", "kl_ref", "rising", None, 60),),
+            rollback=Rollback.NONE,
+        ),
     },
-    leads_to=("R010",),
+    leads_to=("R010", "U002"),
     look_alikes=(
         LookAlike("KL of 0.0005 in the first tens of steps", "fewer than 60 steps, or it still grows"),
         LookAlike("KL 0 with a coefficient of 0", "no reference is measured"),

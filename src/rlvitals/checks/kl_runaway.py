@@ -134,7 +134,7 @@ def _finding(view: View, first: Evidence, variant: str, limits: Mapping[str, Thr
     others = (*fell, *held_out)
     if others:
         bad = f"{text}, and the policy got worse"
-        return Finding(bad, Action.ADJUST, Confidence.HIGH, onset, (first, *others), variant)
+        return Finding(bad, Action.ADJUST, Confidence.HIGH, onset, (first, *others), "worse")
     others = _others(view) if variant == "jump" else _beside_far(view, limits) if variant == "far" else ()
     if others:
         bad = f"{text}, together with {others[0].metric}: {others[0].text}"
@@ -256,6 +256,17 @@ CHECK = Check(
             ),
             verify=(Verify("KL stops rising over the next 60 steps", "kl_ref", "not rising", None, 60),),
             rollback=Rollback.CURRENT,
+        ),
+        "worse": Plan(
+            remedies=(
+                Remedy(
+                    "Go on from the checkpoint before KL rose, with a lower learning rate", "learning_rate", "lower"
+                ),
+                Remedy("Make fewer updates per rollout batch", "updates_per_rollout", "lower"),
+                Remedy("Raise the KL coefficient", "kl_coef", "raise"),
+            ),
+            verify=(Verify("KL stops rising over the next 60 steps", "kl_ref", "not rising", None, 60),),
+            rollback=Rollback.BEFORE_ONSET,
         ),
         "reward rising": Plan(
             remedies=(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -47,6 +46,7 @@ from rlvitals.checks.common import (
     words_in,
 )
 from rlvitals.checks.course import row_spacing
+from rlvitals.checks.reward_parts import AGAINST, CHEAP, FORMAT, SHORT_ROWS, Parts, split
 from rlvitals.view import View
 
 
@@ -56,41 +56,8 @@ class Compare(Protocol):
     def __call__(self, view: View, metric: str, *, z: float) -> Shift: ...
 
 
-TRUTH = (
-    "correct", "accura", "acc", "answer", "solv", "success", "pass", "exact_match", "unit_test", "win", "env", "task",
-    "true",
-)  # fmt: skip
-"""Words in the names of components that stand for the task itself (convention of public reward functions)."""
-CHEAP = (
-    "format", "xml", "tag", "json", "length", "len", "lang", "style", "pars", "compil", "syntax", "int_reward", "_int",
-    "think", "repet", "penal", "bonus", "count", "approx", "strict", "soft", "exactly",
-)  # fmt: skip
-"""Words in the names of components that can be had without solving the task."""
-FORMAT = ("format", "xml", "tag", "json", "think", "strict", "soft", "approx", "exactly", "pars")
-"""Words of components that a healthy run learns first, before correctness can follow: they get a longer grace."""
-AGAINST = ("incorrect", "inaccura", "wrong", "error", "fail", "miss", "un", "not_")
-"""Words that turn a name around: such a component rightly counts negative."""
 STRICT_Z = 2.6  # normal quantile of a two-sided 0.01
 Z = 3.3  # normal quantile of a two-sided 0.001
-SHORT_ROWS = 3  # a short log counts only when everything in it moves the same way at every step
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    truth: tuple[str, ...]
-    cheap: tuple[str, ...]
-    other: tuple[str, ...]
-
-
-def split(view: View) -> Parts:
-    """Sort the logged components into task, cheap and unknown ones by their names."""
-    names = [n for n in view.family("reward_part/") if view.count(n) >= SHORT_ROWS]
-    cheap = tuple(n for n in names if words_in(n, CHEAP))
-    truth = tuple(n for n in names if n not in cheap and words_in(n, TRUTH))
-    other = tuple(n for n in names if n not in cheap and n not in truth)
-    if view.has("success_frac", SHORT_ROWS):
-        truth = ("success_frac", *truth)
-    return Parts(truth, cheap, other)
 
 
 def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
@@ -428,7 +395,23 @@ CHECK = Check(
             rollback=Rollback.BEFORE_ONSET,
         ),
     },
-    leads_to=("L002", "L003", "L001", "L004", "R014", "R012", "H001", "H002", "H003", "S001", "K001", "E001", "R009"),
+    leads_to=(
+        "L002",
+        "L003",
+        "L001",
+        "L004",
+        "R014",
+        "R012",
+        "H001",
+        "H002",
+        "H003",
+        "S001",
+        "K001",
+        "E001",
+        "R009",
+        "O002",
+        "O004",
+    ),
     look_alikes=(
         LookAlike(
             "format is learned first, correctness follows",

@@ -30,6 +30,7 @@ from rlvitals.view import View
 
 ROWS = 20
 NEAR = "rollouts/near_identical_frac"
+MOSTLY = 0.5  # of the tied groups: the larger part (definition)
 GROUP_MARGIN = 1.5  # times 1/G, the unique share of a group of copies
 
 
@@ -62,7 +63,7 @@ def _copies(view: View, limits: Mapping[str, Threshold]) -> Finding | str:
     place, tied = companions.reward_place(view), tied_share(view, ROWS)
     dead = float(tied.mean()) if tied.size else math.nan
     worse, limit_tied = companions.worse(view), limits["tied_share"]
-    if dead > limit_tied.value and place < 0.9:
+    if dead > limit_tied.value and place < 0.9 and not _ties_are_right(view, dead):
         text = f"{fmt(100 * dead)}% of the groups have equal rewards over the same steps; limit {limit_tied}"
         second = Evidence("zero_variance_frac", text, dead, "fraction", where, limit_tied, ">")
         return Finding(
@@ -71,6 +72,12 @@ def _copies(view: View, limits: Mapping[str, Threshold]) -> Finding | str:
     if worse:
         return Finding(f"{what}, and the policy got worse", Action.ADJUST, Confidence.HIGH, onset, (first, *worse))
     return Finding(what, Action.WATCH, Confidence.MEDIUM, onset, (first,))
+
+
+def _ties_are_right(view: View, dead: float) -> bool:
+    """True when most tied groups are all right: copies of right answers are mastery, not a narrowed policy."""
+    right = view.recent("all_right_frac", ROWS)[1]
+    return bool(right.size) and float(right.mean()) >= MOSTLY * dead
 
 
 def _near(view: View, limits: Mapping[str, Threshold]) -> Finding | str:
@@ -166,6 +173,7 @@ CHECK = Check(
     ),
     look_alikes=(
         LookAlike("Short answers to a solved task repeat", "the reward is near its maximum: watch at most"),
+        LookAlike("Prompts that are mastered are answered alike", "most tied groups are all right: watch"),
         LookAlike("A quarter of a group of four is the least there can be", "judged against 1/G"),
     ),
     sources=("Why GRPO training fails: rollout diversity", "docs/measurements.md: Diversity"),

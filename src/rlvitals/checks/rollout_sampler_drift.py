@@ -26,17 +26,25 @@ from rlvitals.check import (
     Threshold,
     Verify,
 )
-from rlvitals.checks import course
-from rlvitals.checks.common import fmt, onset_of
+from rlvitals.checks import companions, course
+from rlvitals.checks.common import fmt, onset_of, shift
 from rlvitals.schema import Float64
 from rlvitals.view import View
 
 ROWS = 50  # recent rows
 LEAST_ROWS = 15
+RISE_ROWS = 60  # rows in which a reward that can rise has risen beyond its noise (convention)
 LOWEST_KEPT = 0.8  # a mean ratio below this is no kept mass of any usual top-p: another fault
 
 
+GAPS = (("logprob_gap_mean", 0.02), ("prob_gap_mean", 0.005))  # with the level below which it is numerics (convention)
+GREW = 10.0  # times its first value (convention)
+
+
 def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
+    grew = _weights_differ(view)
+    if grew:
+        return Clear(grew)
     gap = _surprisal_gap(view, limits)
     mass = _kept_mass(view, limits)
     found = [f for f in (gap, mass) if isinstance(f, Finding)]
@@ -47,6 +55,20 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     if found:
         return Fired(found[0])
     return Clear("; ".join(f for f in (gap, mass) if isinstance(f, str) and f))
+
+
+def _weights_differ(view: View) -> str:
+    """Say that sampler and trainer agreed in the first row and no longer do: other weights, not other settings."""
+    for metric, least in GAPS:
+        if view.has(metric, LEAST_ROWS) and view.first_seen(metric) == view.first_step:
+            first, level = float(view.head(metric)[0]), stats.median(view.recent(metric, ROWS)[1])
+            if first < least < level and level > GREW * first:
+                return (
+                    f"{metric} was {fmt(first)} at step {view.first_step} and is {fmt(level)} now: with other settings "
+                    "it would have been there from the start; the weights of the sampler are others (see version-lag, "
+                    "logprob-gap-ramp)"
+                )
+    return ""
 
 
 def _certainty(values: Float64, target: float) -> float:
@@ -108,7 +130,13 @@ def _kept_mass(view: View, limits: Mapping[str, Threshold]) -> Finding | str:
     evidence = Evidence("sampler_ratio_mean", f"{seen}{known}; limit {limit}", mean, "ratio", where, limit, "<", 1.0)
     what = f"the sampler keeps about {100 * mean:.1f}% of the probability mass (top-p, top-k or min-p){known}"
     onset = onset_of(view, "sampler_ratio_mean", LOWEST_KEPT, limit.value)
-    return Finding(what, Action.WATCH, Confidence.MEDIUM, onset, (evidence,), "truncated")
+    moved = shift(view, "reward_mean")
+    if view.count("reward_mean") < RISE_ROWS or moved.low > 0 or companions.reward_place(view) >= 0.9:
+        return Finding(what, Action.WATCH, Confidence.MEDIUM, onset, (evidence,), "truncated")
+    text = f"reward_mean does not rise: {fmt(moved.early)} in the first third, {fmt(moved.late)} in the last"
+    flat = Evidence("reward_mean", text, moved.late, "reward", moved.steps, before=moved.early)
+    what += ", and the reward does not rise"
+    return Finding(what, Action.ADJUST, Confidence.MEDIUM, onset, (evidence, flat), "truncated")
 
 
 _BASIS = "docs/measurements.md: Sampler identities"

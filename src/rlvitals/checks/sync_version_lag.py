@@ -31,23 +31,24 @@ from rlvitals.view import View
 LAGS = ("version_lag_max", "version_lag_mean")
 VERSION = "rollouts/policy_version_max"  # newest version among a step's rollouts, whatever the trainer says of the lag
 ROWS = 20  # recent rows
+SAW_ROWS = 64  # recent rows in which a saw-tooth is looked for
 STUCK_ROWS = 10  # rows in which the age must grow with the step
 
 
 def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
-    still = _frozen(view, limits)
-    if still is not None:
-        return Fired(still)
-    if not any(view.has(m, 5) for m in LAGS):
+    metric = next((m for m in LAGS if view.has(m, 5)), "")
+    tolerance = _tolerance(view, limits)
+    steps, lag = view.recent(metric) if metric else (view.steps_of(), np.array([]))
+    found = (_seldom(metric, steps, lag, tolerance, limits) if metric else None) or _frozen(view, limits)
+    if found is not None:
+        return Fired(found)
+    if not metric:
         steps, versions = view.recent(VERSION, ROWS)
         return Clear(f"the policy version goes from {fmt(float(versions[0]))} to {fmt(float(versions[-1]))}")
-    metric = next(m for m in LAGS if view.has(m, 5))
-    steps, lag = view.recent(metric)
     steps, lag = steps[-ROWS:], lag[-ROWS:]
     stuck = _stuck(metric, steps, lag, limits)
     if stuck is not None:
         return Fired(stuck)
-    tolerance = _tolerance(view, limits)
     over = lag > tolerance.value
     top, share = float(lag.max()), float(over.mean())
     where = (int(steps[0]), int(steps[-1]))
@@ -114,6 +115,31 @@ def _stuck(metric: str, steps: np.ndarray, lag: np.ndarray, limits: Mapping[str,
     return Finding(what, Action.FIX, Confidence.HIGH, Onset(max(began, 0), where[0]), (evidence,), "stuck")
 
 
+def _seldom(
+    metric: str, steps: np.ndarray, lag: np.ndarray, tolerance: Threshold, limits: Mapping[str, Threshold]
+) -> Finding | None:
+    """A saw-tooth: the age grows with nearly every step beyond the tolerance, and falls back at each transfer."""
+    grows = np.diff(lag) / np.maximum(np.diff(steps), 1) > limits["growth_per_step"].value
+    limit = limits["teeth_share"]
+    whole = grows.size >= STUCK_ROWS and float(grows.mean()) >= limit.value
+    rows = lag.size if whole else min(SAW_ROWS, lag.size)
+    steps, lag, grows = steps[-rows:], lag[-rows:], grows[max(grows.size - rows + 1, 0) :]
+    falls = int((np.diff(lag) < 0).sum())
+    share, top = float(grows.mean()) if grows.size else 0.0, float(lag.max())
+    if not falls or grows.size < STUCK_ROWS or share < limit.value or not top > tolerance.value:
+        return None
+    where = (int(steps[0]), int(steps[-1]))
+    text = (
+        f"{metric} grew in {share:.0%} of the rows of steps {where[0]}-{where[1]}, up to {fmt(top)} versions, and fell "
+        f"back {falls} times; limit {limit}, tolerance {tolerance}"
+    )
+    evidence = Evidence(metric, text, share, "of rows", where, limit, ">=")
+    what = (
+        f"the sampler gets new weights only every {top + 1:.0f} steps or so: rollouts are up to {fmt(top)} versions old"
+    )
+    return Finding(what, Action.FIX, Confidence.HIGH, Onset(where[0], where[0]), (evidence,), "seldom")
+
+
 CHECK = Check(
     id="Y004",
     name="version-lag",
@@ -123,6 +149,13 @@ CHECK = Check(
     "purpose the update degrades quietly; a lag that grows by one per step means that weight transfer has stopped.",
     needs=Needs(any_of=(*LAGS, VERSION), rows=5),
     thresholds=(
+        Threshold(
+            "teeth_share",
+            0.8,
+            "of rows",
+            SourceKind.DEFINITION,
+            "with a transfer every N steps it grows in 1 - 1/N of them; N of 5 or more is above half the tolerance",
+        ),
         Threshold(
             "tolerance",
             8,

@@ -35,7 +35,12 @@ MIN_ROWS = 3
 
 def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     config = view.config
-    if (config.updates_per_rollout or 0.0) > 1:
+    first = _first_minibatch(view, limits["first_ratio_error"])
+    if first is not None:
+        return first
+    if config.updates_per_rollout is None:
+        return NoData(("first_ratio_error", "updates_per_rollout"), "how many updates a row holds is unknown")
+    if config.updates_per_rollout > 1:
         return NotApplicable(f"{config.updates_per_rollout:g} updates per rollout batch: only the first has ratio 1")
     if config.asynchronous or (config.max_version_lag or 0) > 0:
         return NotApplicable("asynchronous training: rollouts come from older weights by design")
@@ -81,6 +86,27 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     return Fired(Finding(summary, Action.ADJUST, Confidence.HIGH, onset, tuple(found)))
 
 
+def _first_minibatch(view: View, limit: Threshold) -> Outcome | None:
+    """Judge the ratio of the first minibatch itself where it is logged: 1 whatever the number of updates."""
+    steps, values = view.recent("first_ratio_error")
+    steps, values = steps[-RECENT:], values[-RECENT:]
+    if values.size < MIN_ROWS:
+        return None
+    level = centre(values)
+    shown = f"the ratio of the first minibatch is up to {level:.3g} away from 1 (median of steps "
+    shown += f"{span(steps)[0]}-{span(steps)[1]})"
+    if level <= limit.value:
+        return Clear(f"{shown}; limit {limit}")
+    text = f"{shown}, before any update has changed the policy; limit {limit}"
+    evidence = Evidence("first_ratio_error", text, level, limit.unit, span(steps), limit, ">", 0.0)
+    trace = view.trace("first_ratio_error")
+    onset = lasting_onset(trace, trace.value > limit.value, span(steps)[0])
+    summary = (
+        "the importance ratio is not 1 before the first update of a step: the old policy is not the one that updates"
+    )
+    return Fired(Finding(summary, Action.FIX, Confidence.HIGH, onset, (evidence,), "first minibatch"))
+
+
 CHECK = Check(
     id="U005",
     name="first-ratio-not-one",
@@ -91,13 +117,20 @@ CHECK = Check(
     "and nothing clips. A difference means that the two passes do not compute the same thing: another micro-batch "
     "size, "
     "dropout, temperature or precision. Tokens are then clipped that never moved.",
-    needs=Needs(any_of=("clip_frac", "kl_old_new", "ratio_mean"), config=("updates_per_rollout",), rows=MIN_ROWS),
+    needs=Needs(any_of=("first_ratio_error", "clip_frac", "kl_old_new", "ratio_mean"), rows=MIN_ROWS),
     thresholds=(
         Threshold(
             "clip_frac", 0.002, "fraction", SourceKind.DEFINITION, "0 by construction; numerics reach about 0.001"
         ),
         Threshold("kl_old_new", 0.003, "nats/token", SourceKind.DEFINITION, "0 by construction; numerics reach 0.001"),
         Threshold("ratio_mean", 0.01, "ratio", SourceKind.DEFINITION, "1 by construction"),
+        Threshold(
+            "first_ratio_error",
+            0.2,
+            "ratio",
+            SourceKind.DEFINITION,
+            "0 by construction; at the usual clip range of 0.2 tokens are clipped that never moved",
+        ),
     ),
     judge=judge,
     plans={
@@ -109,7 +142,17 @@ CHECK = Check(
             ),
             verify=(Verify("the clip fraction is below 0.001", "clip_frac", "<", 0.001, 10),),
         ),
+        "first minibatch": Plan(
+            remedies=(
+                Remedy(
+                    "Recompute the old log-probabilities from the present weights once per rollout batch", "", "set"
+                ),
+                Remedy("Switch off dropout, and use one temperature and one precision in both passes", "", "check"),
+            ),
+            verify=(Verify("the first ratio is 1 within 0.05", "first_ratio_error", "<", 0.05, 10),),
+        ),
     },
+    leads_to=("U010", "U002", "U003", "R010"),
     look_alikes=(
         LookAlike("A clip fraction of 0.001 from kernels that depend on the batch size", "limit 0.002"),
         LookAlike("Several updates per batch, or asynchronous rollouts", "the configuration"),

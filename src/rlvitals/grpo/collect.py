@@ -35,8 +35,9 @@ def collect(
     sampling.max_tokens is the budget of a whole trajectory. The same items, seed and weights give the same ones. What
     goes wrong in an environment is recorded in its trajectory (status error, reward NaN), never raised.
     """
+    known: dict[tuple[Message, ...], tuple[int, ...]] = {}  # the rollouts of a group share their prompt
     plays = [
-        _start(task, item, first_group + g, k, seed_of(seed, first_group + g, k), tokenizer)
+        _start(task, item, first_group + g, k, seed_of(seed, first_group + g, k), tokenizer, known)
         for g, item in enumerate(items)
         for k in range(group_size)
     ]
@@ -50,13 +51,17 @@ def collect(
     return [p.trajectory for p in plays]
 
 
-def _start(task: Task, item: Item, group: int, index: int, seed: int, tokenizer: Any) -> _Play:
+def _start(
+    task: Task, item: Item, group: int, index: int, seed: int, tokenizer: Any,
+    known: dict[tuple[Message, ...], tuple[int, ...]],
+) -> _Play:  # fmt: skip
     env = task.new_env()
     # every rollout of a group starts from the same state: the seed of the environment is the item's
-    messages = env.reset(item, seed_of("env", item.id))
+    messages = tuple(env.reset(item, seed_of("env", item.id)))
     shown = "\n".join(m.content for m in messages)
-    ids = tuple(prompt_ids(tokenizer, messages))
-    return _Play(Trajectory(item, group, index, seed, ids, shown), env, messages)
+    if messages not in known:
+        known[messages] = tuple(prompt_ids(tokenizer, messages))
+    return _Play(Trajectory(item, group, index, seed, known[messages], shown), env, messages)
 
 
 def _turn(plays: Sequence[_Play], turn: int, task: Task, sampler: Sampler, tokenizer: Any, sampling: Sampling) -> None:

@@ -160,7 +160,7 @@ def sample(run: Run, step: int) -> Sampled:
         missing = config.prompts - found
         if missing <= 0:
             break
-    tried = [_tried(g) for part in parallel.gather(_outline(out)) for g in part]
+    tried = [_tried(g) for part in parallel.gather(_outline(out, parallel.world)) for g in part]
     run.pool.learn(tried, step)
     return out
 
@@ -169,8 +169,9 @@ def _informative(group: Iterable[Trajectory]) -> bool:
     return len({t.reward for t in group if t.scored}) > 1
 
 
-def _outline(sampled: Sampled) -> list[list[Trajectory]]:
-    return [[_light(t) for t in g] for g in by_group([*sampled.kept, *sampled.dropped]).values()]
+def _outline(sampled: Sampled, world: int) -> list[list[Trajectory]]:
+    groups = by_group([*sampled.kept, *sampled.dropped]).values()
+    return [g if world == 1 else [_light(t) for t in g] for g in groups]
 
 
 def _tried(group: Sequence[Trajectory]) -> Tried:
@@ -242,12 +243,12 @@ def _attach(run: Run, kept: Sequence[Trajectory], packed: Packed, scores: Scores
         nats_BT = estimate_BT(term.estimator, logp_BT, logp_BT, ref_BT, packed.mask_BT)
         for t, total in zip(kept, sequence_sum_B(nats_BT, packed.mask_BT).tolist(), strict=True):
             t.divergence = total
-    mask_BT = packed.mask_BT.cpu()
+    mask, logp, entropy = packed.mask_BT.cpu().numpy(), logp_BT.cpu().numpy(), entropy_BT.cpu().numpy()
+    ref = None if ref_BT is None else ref_BT.cpu().numpy()
     for i, t in enumerate(kept):
-        mine = mask_BT[i]
-        t.trainer_logp = logp_BT[i].cpu()[mine].numpy()
-        t.entropy = entropy_BT[i].cpu()[mine].numpy()
-        t.ref_logp = None if ref_BT is None else ref_BT[i].cpu()[mine].numpy()
+        mine = mask[i]
+        t.trainer_logp, t.entropy = logp[i][mine], entropy[i][mine]
+        t.ref_logp = None if ref is None else ref[i][mine]
 
 
 def measured(run: Run, kept: list[Trajectory], dropped: list[Trajectory], stats: UpdateStats, version: int) -> Row:

@@ -212,6 +212,8 @@ def update_row(stats: UpdateStats, kl_coef: float | None, *, clips: bool) -> Row
     every, first, last = stats.every, stats.first, stats.last
     if every.count:
         row |= {"ratio_mean": every.mean, "ratio_max": every.high, "ratio_min": every.low, "kl_old_new": every.k3_mean}
+        if first.count:
+            row["first_ratio_error"] = max(first.high - 1.0, 1.0 - first.low)
         row |= {f"extra/ratio_first_{n}": v for n, v in _ends(first.count, first.mean, first.low, first.high)}
         row |= {f"extra/ratio_last_{n}": v for n, v in _ends(last.count, last.mean, last.low, last.high)}
         if clips:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -54,18 +55,20 @@ def pack(trajectories: Sequence[Trajectory], pad_id: int, device: torch.device) 
     """Return trajectories as tensors; every token that the policy wrote counts, the end token included."""
     longest = max(len(t.prompt_ids) + len(t.ids) for t in trajectories)
     rows = len(trajectories)
-    ids_BL = torch.full((rows, longest), pad_id, dtype=torch.long)
-    mask_BT = torch.zeros((rows, longest - 1), dtype=torch.bool)
-    logp_BT = torch.zeros((rows, longest - 1))
+    # filled as arrays: a tensor per row would take longer than a small model's whole pass
+    ids_BL = np.full((rows, longest), pad_id, dtype=np.int64)
+    mask_BT = np.zeros((rows, longest - 1), dtype=np.bool_)
+    logp_BT = np.zeros((rows, longest - 1), dtype=np.float32)
     lengths = []
     for i, t in enumerate(trajectories):
         start, end = len(t.prompt_ids), len(t.prompt_ids) + len(t.ids)
-        ids_BL[i, :end] = torch.tensor([*t.prompt_ids, *t.ids])
-        mask_BT[i, start - 1 : end - 1] = torch.tensor(t.counts, dtype=torch.bool)
-        logp_BT[i, start - 1 : end - 1] = torch.tensor(t.logp)
+        ids_BL[i, :end] = [*t.prompt_ids, *t.ids]
+        mask_BT[i, start - 1 : end - 1] = t.counts
+        logp_BT[i, start - 1 : end - 1] = t.logp
         lengths.append(end)
     keep = tuple(torch.cat(t.keep_packed) for t in trajectories) if all(t.keep_packed for t in trajectories) else ()
-    return Packed(ids_BL.to(device), mask_BT.to(device), logp_BT.to(device), torch.tensor(lengths, device=device), keep)
+    ids, mask, logp = (torch.from_numpy(x).to(device) for x in (ids_BL, mask_BT, logp_BT))
+    return Packed(ids, mask, logp, torch.tensor(lengths, device=device), keep)
 
 
 def micro_batches(length_B: Tensor, rows: Tensor, micro_tokens: int) -> list[Tensor]:

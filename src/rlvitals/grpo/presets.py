@@ -34,9 +34,11 @@ class Preset:
 
 _BOOK = "Raschka, Build a Reasoning Model (From Scratch), chapter 7"
 _BASE = replace(RECIPES["ch6-reinforce"], source=_BOOK)
+# a ratio of a whole answer counts once per answer; with a penalty that is summed over tokens, once per token like it
 _CLIPPED = replace(_BASE, surrogate=Clip(0.2, 0.2), ratio_level=RatioLevel.SEQUENCE_SUM)
+_ONCE = replace(_CLIPPED, aggregation=Aggregation.SEQUENCE_MEAN)
 _REUSE: Mapping[str, object] = MappingProxyType({"epochs": 2})
-_FORMAT: Mapping[str, object] = MappingProxyType({"task": "arithmetic:format_weight=1"})
+_FORMAT: Mapping[str, object] = MappingProxyType({"task": "arithmetic:format=1"})
 
 
 def _kl(estimator: Estimator, coef: float) -> Preset:
@@ -49,8 +51,8 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
         # 7.2, 7.3: the baseline and what it logs
         "ch7-tracking": Preset(_BASE),
         # 7.4: ratios of whole sequences under a fixed old policy, with and without the clip
-        "ch7-clip": Preset(_CLIPPED, _REUSE),
-        "ch7-no-clip": Preset(replace(_CLIPPED, surrogate=Clip(1e6, 1e6)), _REUSE),
+        "ch7-clip": Preset(_ONCE, _REUSE),
+        "ch7-no-clip": Preset(replace(_ONCE, surrogate=Clip(1e6, 1e6)), _REUSE),
         # 7.5: the summed k1 that restrains nothing, and what would
         "ch7-kl": _kl(Estimator.K1, 0.1),
         "ch7-kl-k2": _kl(Estimator.K2, 0.1),
@@ -58,9 +60,7 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
         "ch7-kl-ratio-k3": _kl(Estimator.RATIO_K3, 0.1),
         # 7.6.1, 7.6.2: a format reward, on its own and only for right answers
         "ch7-format": Preset(_BASE, _FORMAT),
-        "ch7-format-conditional": Preset(
-            _BASE, MappingProxyType({"task": "arithmetic:format_weight=1,format_if_right=true"})
-        ),
+        "ch7-format-conditional": Preset(_BASE, MappingProxyType({"task": "arithmetic:format=1,format_if_right=yes"})),
         # 7.6.3: each modification alone
         "ch7-drop-dead-groups": Preset(replace(_BASE, dead_groups=DeadGroups.DROP)),
         "ch7-active-sampling": Preset(replace(_BASE, dead_groups=DeadGroups.RESAMPLE)),
@@ -70,7 +70,7 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
         ),
         "ch7-truncated-is": Preset(replace(_BASE, corrections=(TOKEN_TIS,))),
         "ch7-no-std": Preset(replace(_BASE, advantage=Advantage.GROUP_MEAN)),
-        "ch7-off-policy-mask": Preset(replace(_CLIPPED, off_policy_delta=0.1), _REUSE),
+        "ch7-off-policy-mask": Preset(replace(_ONCE, off_policy_delta=0.1), _REUSE),
         "ch7-keep-mask": Preset(replace(_BASE, keep_sampling_mask=True), MappingProxyType({"top_p": 0.9})),
         "ch7-gdpo": Preset(replace(_BASE, advantage=Advantage.COMPONENTS), _FORMAT),
         "ch7-gspo": Preset(replace(RECIPES["gspo"], source=_BOOK), _REUSE),

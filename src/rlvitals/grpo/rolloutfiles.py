@@ -103,14 +103,15 @@ def row_of(t: Trajectory, step: int, trained_version: int) -> dict[str, Any]:
         "stop_reason": None if t.stop is None else t.stop.value,
         "policy_version": t.version,
         "trainer_version": trained_version,
-        "sampler_logp": [round(float(x), 6) for x in t.sampler_logp],
         "seed": t.seed,
     }
-    row["sampler_logp_sum"] = float(t.sampler_logp.sum())
+    sampler_logp = t.sampler_logp
+    row["sampler_logp"] = sampler_logp.astype(np.float64).round(6).tolist()
+    row["sampler_logp_sum"] = float(sampler_logp.sum())
     if t.trainer_logp is not None and t.entropy is not None and t.trainer_logp.size:
-        gap = t.trainer_logp.astype(np.float64) - t.sampler_logp
+        gap = t.trainer_logp.astype(np.float64) - sampler_logp
         row |= {
-            "trainer_logp": [round(float(x), 6) for x in t.trainer_logp],
+            "trainer_logp": t.trainer_logp.astype(np.float64).round(6).tolist(),
             "trainer_logp_sum": float(t.trainer_logp.sum()),
             "mismatch_abs_mean": float(np.abs(gap).mean()),
             "mismatch_k3_mean": float((np.expm1(gap) - gap).mean()),

@@ -13,7 +13,7 @@ from rlvitals.check import SourceKind, Threshold
 from rlvitals.checks.common import fmt
 from rlvitals.checks.signal_common import TIED_STD, tied_groups
 from rlvitals.schema import Float64, Int64
-from rlvitals.view import View
+from rlvitals.view import Held, View
 
 RUNBOOK = "GRPO health-check runbook, Verification"
 MIN_ROWS = 20  # rows after the fix below which nothing is settled (docs/design.md, "From outcomes to one answer")
@@ -126,8 +126,24 @@ def _entropy(now: View, early: View) -> Item:
     outside = not low <= last <= high
     course = f"entropy went from {fmt(first)} to {fmt(last)} nats/token over {values.size} rows"
     where = f"this run's own early band is {fmt(low)} to {fmt(high)} ({OWN_BAND})" if base.size else "no early band"
-    state = State.FAILS if sharp or outside else State.HOLDS
-    return Item(name, state, f"{course}; {where}; sharp is {SHARP_FALL}", last, str(OWN_BAND))
+    bad = sharp or outside
+    gained = _gained(now) if bad and last < first and last <= high else ""
+    state = State.FAILS if bad and not gained else State.HOLDS
+    return Item(name, state, f"{course}; {where}; sharp is {SHARP_FALL}{gained}", last, str(OWN_BAND))
+
+
+def _gained(now: View) -> str:
+    """Say that the held-out score rises beyond its noise, "" where it does not: entropy then falls as tasks are solved.
+
+    A run that was broken from its first step has an early band of a policy that learnt nothing.
+    """
+    held = max(now.evals.values(), key=lambda h: h.step.size, default=None)
+    if held is None or held.step.size < MIN_EVALS:
+        return ""
+    moved = float(held.score[-1] - held.score[0])
+    if not moved > _noise(held):
+        return ""
+    return f"; it falls while the held-out score rises from {fmt(float(held.score[0]))} to {fmt(float(held.score[-1]))}"
 
 
 def _divergence(now: View) -> Item:
@@ -156,13 +172,18 @@ def _held_out(now: View) -> Item:
         return waiting(name, int(reward.size))
     train = stats.change(reward[: reward.size // 3], reward[-(reward.size // 3) :], z=2.6)
     moved = float(held.score[-1] - held.score[0])
-    errors = held.stderr[np.isfinite(held.stderr)]
-    p = float(np.clip(np.mean(held.score), 0.0, 1.0))
-    error = float(errors.mean()) if errors.size else math.sqrt(p * (1 - p) / held.items) if held.items else math.nan
-    noise = 2.6 * math.sqrt(2) * error if math.isfinite(error) else float(np.ptp(held.score)) / 2
+    noise = _noise(held)
     apart = train.low > 0 and moved < -noise
     text = (
         f"training reward {fmt(train.early)} to {fmt(train.late)}, held-out {fmt(float(held.score[0]))} to "
         f"{fmt(float(held.score[-1]))} over {held.step.size} evaluations; noise of that difference {fmt(noise)}"
     )
     return Item(name, State.FAILS if apart else State.HOLDS, text, moved, f"above -{fmt(noise)} while reward rises")
+
+
+def _noise(held: Held) -> float:
+    """Return how far two held-out scores of the same policy may lie apart."""
+    errors = held.stderr[np.isfinite(held.stderr)]
+    p = float(np.clip(np.mean(held.score), 0.0, 1.0))
+    error = float(errors.mean()) if errors.size else math.sqrt(p * (1 - p) / held.items) if held.items else math.nan
+    return 2.6 * math.sqrt(2) * error if math.isfinite(error) else float(np.ptp(held.score)) / 2

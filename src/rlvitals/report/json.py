@@ -49,6 +49,7 @@ def to_dict(diagnosis: Diagnosis) -> dict[str, Any]:
         "rollback": asdict(d.rollback),
         "cost": None if d.cost is None else asdict(d.cost),
         "crash": d.crash,
+        "exploit": None if d.exploit is None else asdict(d.exploit),
         "lesson": d.lesson,
     }
     done: dict[str, Any] = plain(out)

@@ -51,6 +51,7 @@ def _top() -> dict[str, Schema]:
         "rollback": _ref("rollback"),
         "cost": _or_null(_ref("cost"), "What ran after the root cause began."),
         "crash": TEXT | {"description": "How the process ended, where the log says that it died."},
+        "exploit": _or_null(_ref("exploit"), "The text of a suspected exploit, from the rollouts; untrusted."),
         "lesson": TEXT | {"description": "The last finding and fix recorded for the same task and model."},
     }
 
@@ -82,6 +83,11 @@ def _definitions() -> dict[str, Schema]:
         ),
         "held_back": _object({"text": TEXT, "cause": TEXT, "reason": TEXT}),
         "rollback": _object({"kind": _one_of(Rollback), "step": OPTIONAL_STEP, "path": TEXT, "reason": TEXT}),
+        "exploit": _object(_exploit()),
+        "shared_phrase": _object(
+            {"words": TEXT, "before": NUMBER, "after": NUMBER, "examples": _list(_ref("example"))},
+            "Words that newly rewarded rollouts share; shares of the rewarded rollouts that hold them.",
+        ),
         "cost": _object(
             {"steps_after_onset": COUNT, "share_after_onset": NUMBER, "gpu_hours": NUMBER, "money": NUMBER}
         ),
@@ -168,6 +174,18 @@ def _example() -> dict[str, Schema]:
         "excerpt": TEXT,
         "source": TEXT,
         "row": {"type": "integer", "description": "Row of the source, from 0; -1 for a live run."},
+    }
+
+
+def _exploit() -> dict[str, Schema]:
+    return {
+        **_named(),
+        "before": STEP | {"description": "Old rollouts are of steps below it."},
+        "since": STEP | {"description": "New rollouts are of this step or later."},
+        "old": COUNT | {"description": "Old rollouts, the rewarded ones where there are enough, that were compared."},
+        "new": COUNT | {"description": "Newly rewarded rollouts that were compared."},
+        "phrases": _list(_ref("shared_phrase"), "The most common first."),
+        "too_few": BOOLEAN | {"description": "There were too few texts to compare."},
     }
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rlvitals.check import Finding
 from rlvitals.diagnosis import Cause, Diagnosis
 from rlvitals.report import words
+from rlvitals.schema import Example
 
 RULED_OUT_SHOWN = 8
 _SPECIAL = re.compile(r"([\\`*_\[\]|~$])")
@@ -31,7 +32,7 @@ def render(diagnosis: Diagnosis) -> str:
         lines += ["", text(words.crash_line(d))]
     for n, cause in enumerate(d.causes, 1):
         lines += ["", *_cause(n, cause)]
-    for part in (_notes(d), _recovered(d), _ruled_out(d), _blind(d), _plan(d), _ending(d)):
+    for part in (_exploit(d), _notes(d), _recovered(d), _ruled_out(d), _blind(d), _plan(d), _ending(d)):
         found = list(part)
         lines += ["", *found] if found else []
     return "\n".join(lines) + "\n"
@@ -71,9 +72,25 @@ def _evidence(f: Finding, indent: str) -> Iterator[str]:
     for e in f.evidence:
         said = "" if words.clean(e.text) == words.clean(f.summary) else text(e.text) + "  \n" + indent + "  "
         yield f"{indent}- {said}{code(e.metric)}: {text(words.evidence_numbers(e))}"
-        for example in e.examples:
-            excerpt = words.example_text(example)
-            yield f"{indent}  - {text(words.example_place(example))}" + (f": {code(excerpt)}" if excerpt else "")
+        yield from _examples(e.examples, f"{indent}  ")
+
+
+def _examples(examples: Sequence[Example], indent: str) -> Iterator[str]:
+    for example in examples:
+        excerpt = words.example_text(example)
+        yield f"{indent}- {text(words.example_place(example))}" + (f": {code(excerpt)}" if excerpt else "")
+
+
+def _exploit(d: Diagnosis) -> Iterator[str]:
+    if d.exploit is None:
+        return
+    yield "### What pays now"
+    yield ""
+    yield text(words.exploit_facts(d.exploit))
+    yield ""
+    for phrase in d.exploit.phrases:
+        yield f"- {text(words.phrase_said(phrase))}"
+        yield from _examples(phrase.examples, "  ")
 
 
 def _notes(d: Diagnosis) -> Iterator[str]:

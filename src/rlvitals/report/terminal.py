@@ -20,6 +20,7 @@ from rlvitals.diagnosis import Cause, Consequence, Diagnosis, PlanStep
 from rlvitals.report import words
 from rlvitals.report.series import drawn, incident_of
 from rlvitals.report.sparkline import sparkline
+from rlvitals.schema import SharedPhrase
 
 MIN_WIDTH, MAX_WIDTH = 40, 100  # columns; longer lines are hard to read
 SPARK_METRICS = 8  # lines of sparklines
@@ -113,7 +114,16 @@ def _blocks(d: Diagnosis, width: int) -> Iterator[RenderableType]:
     for n, cause in enumerate(d.causes, 1):
         yield ""
         yield from _cause(n, cause, d)
-    for part in (_vitals(d, width), _notes(d), _recovered(d), _ruled_out(d), _blind(d), _plan(d), _ending(d)):
+    for part in (
+        _exploit(d),
+        _vitals(d, width),
+        _notes(d),
+        _recovered(d),
+        _ruled_out(d),
+        _blind(d),
+        _plan(d),
+        _ending(d),
+    ):
         lines = list(part)
         if lines:
             yield ""
@@ -173,10 +183,20 @@ def _evidence(of: Cause | Consequence) -> Iterator[RenderableType]:
         yield from _examples(e)
 
 
-def _examples(e: Evidence) -> Iterator[RenderableType]:
+def _examples(e: Evidence | SharedPhrase) -> Iterator[RenderableType]:
     for example in e.examples:
         said = words.example_text(example)
         yield Padding(Text(words.example_place(example) + (f": {said}" if said else ""), "dim"), (0, 0, 0, 7))
+
+
+def _exploit(d: Diagnosis) -> Iterator[RenderableType]:
+    if d.exploit is None:
+        return
+    yield _heading("What pays now")
+    yield Padding(Text(words.exploit_facts(d.exploit), "dim"), (0, 0, 0, 1))
+    for phrase in d.exploit.phrases:
+        yield _hanging(Text("·", "dim"), words.phrase_said(phrase), indent=1)
+        yield from _examples(phrase)
 
 
 def _consequence(c: Consequence) -> Iterator[RenderableType]:

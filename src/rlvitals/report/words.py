@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from rlvitals.check import SEVERITY, Action, Crashed, Evidence, Rollback, Threshold, Verdict, Verify
 from rlvitals.checks import CHECKS
-from rlvitals.diagnosis import BlindSpot, Cost, Coverage, Diagnosis, RollbackTarget, RuledOut
+from rlvitals.diagnosis import BlindSpot, Cost, Coverage, Diagnosis, Exploit, RollbackTarget, RuledOut
 from rlvitals.engine import Incident
 from rlvitals.metrics import lookup
-from rlvitals.schema import Example, Run, Status
+from rlvitals.schema import Example, Run, SharedPhrase, Status
 
 VERDICT_WORD: dict[Verdict, str] = {
     Verdict.HEALTHY: "HEALTHY",
@@ -132,6 +132,25 @@ def example_place(e: Example) -> str:
 def example_text(e: Example) -> str:
     """Return the excerpt of a rollout on one line, escaped; "" where the dump has no text."""
     return clean(e.excerpt, EXAMPLE_CHARS)
+
+
+PHRASE_CHARS = 160  # of a shared phrase that a report shows
+
+
+def exploit_facts(x: Exploit) -> str:
+    """Return what was compared for the text of a suspected exploit, and why nothing is shown where nothing is."""
+    sides = f"{x.new:,} rewarded rollouts from step {x.since} on against {x.old:,} of before step {x.before}"
+    compared = sides + (f" ({x.name} {x.id})" if x.id else "")
+    if x.phrases:
+        return f"{compared}: what the new ones say and the old ones do not"
+    if x.too_few:
+        return f"{compared}: too few to compare"
+    return f"{compared}: no phrase is new and common; the exploit may have no words of its own"
+
+
+def phrase_said(p: SharedPhrase) -> str:
+    """Return a shared phrase in quotes, escaped, with the shares of the rewarded rollouts that hold it."""
+    return f'"{clean(p.words, PHRASE_CHARS)}": in {p.after:.0%} of the new, {p.before:.0%} of the old'
 
 
 SAME_UNIT = {

@@ -29,7 +29,7 @@ FAULT = Fault(
     broken="Rewards are reshaped with the axes swapped: a group holds rollouts of eight prompts.",
     place=Place.TRAINER,
     inject=inject,
-    strengths=(Strength("axes swapped", 1.0, Harm.MILD),),
+    strengths=(Strength("axes swapped", 1.0, Harm.NONE),),
     roots=("S008", "S003"),
     allowed=("S006", "S001", "R010", "H003", "O002"),
     settings={"task": "arithmetic:tiers=1+2"},

@@ -17,6 +17,9 @@ from rlvitals.rollouts.table import Batch
 
 _KEYS = ("input", "output", "gts", "score", "step", "uid", "request_id", "acc", "pred", "data_source", "reward",
          "num_turns", "finish_reason", "stop_reason", "response_length")  # fmt: skip
+_MEANINGFUL = frozenset(
+    {"uid", "pred"}
+)  # a dump that lacks them is read otherwise: groups by prompt, answers from text
 _NO_PART = frozenset({*_KEYS, "index", "reward_model_name"})
 _VALIDATION = re.compile(r"(?:^|/)[^/]*val[^/]*/[^/]+$", re.IGNORECASE)
 _UID = r"^(.*)_[0-9]+_[0-9]+$"
@@ -49,7 +52,7 @@ def _select(raw: Raw) -> Mapping[str, str | None]:
 def read(paths: Sequence[Path], request: Request) -> Iterator[Batch]:
     found = heads.numeric_keys(paths[0])
     extras = [key for key, numeric in found.items() if numeric and key not in _NO_PART]
-    keys = [key for key in _KEYS if key in found or key != "uid"]
+    keys = [key for key in _KEYS if key in found or key not in _MEANINGFUL]
     return sql.read(paths, [*keys, *extras], _select, request)
 
 
