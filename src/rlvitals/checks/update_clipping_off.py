@@ -27,8 +27,8 @@ from rlvitals.check import (
     Threshold,
     Verify,
 )
-from rlvitals.checks.signal_common import zero_may_be_rounding
-from rlvitals.view import View
+from rlvitals.checks.signal_common import tied_groups, zero_may_be_rounding
+from rlvitals.view import WINDOW, View
 
 MIN_ROWS = 20
 NO_CLIPPING = frozenset({"reinforce", "gpg", "cispo", "sapo", "vespo", "dro", "kimi", "rloo"})
@@ -50,6 +50,9 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
         return Clear(f"the clip fraction reaches {highest:.3g} with {updates:g} updates per rollout batch")
     if zero_may_be_rounding(view, "clip_frac"):
         return NoData(("clip_frac",), "printed with three decimals: 0.000 may be up to 0.0005")
+    moved = _rows_with_signal(view)
+    if moved is not None and moved < MIN_ROWS:
+        return NoData(("clip_frac",), f"{moved} rows had a learning signal: nothing moved, so nothing could clip")
     evidence = [
         Evidence(
             metric="clip_frac",
@@ -70,6 +73,12 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
         return Fired(Finding(summary, Action.WATCH, Confidence.LOW, onset, tuple(evidence), "clip fraction only"))
     summary = "old and new log-probabilities are the same in every update: the ratio is 1 and clipping is off"
     return Fired(Finding(summary, Action.FIX, Confidence.HIGH, onset, tuple(evidence)))
+
+
+def _rows_with_signal(view: View) -> int | None:
+    """Return how many of the recent rows had a group with differing rewards, None where that is not logged."""
+    tied = tied_groups(view, WINDOW)
+    return None if tied is None else int(np.count_nonzero(tied.values < 1.0))
 
 
 def _old_is_new(view: View, limits: Mapping[str, Threshold]) -> Evidence | None:

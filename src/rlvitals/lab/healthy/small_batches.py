@@ -7,6 +7,6 @@ from rlvitals.lab.fault import Healthy
 HEALTHY = Healthy(
     name="small-batches",
     hard="Two prompts a step: every curve is noise.",
-    settings={"recipe": "grpo", "prompts": 2},
+    settings={"recipe": "grpo", "prompts": 2, "lr": 1e-4},
     steps=300,
 )

@@ -110,6 +110,8 @@ def _finish(sums: Sums) -> Series:
 
 def _steps(sums: Sums) -> Iterable[Sums]:
     """Yield the sums of one step after the other."""
+    if not sums.rows:
+        return
     _, begin = np.unique(sums.keys[0], return_index=True)
     for a, b in zip(begin, np.append(begin[1:], sums.rows), strict=True):
         yield Sums(tuple(k[a:b] for k in sums.keys), {n: v[a:b] for n, v in sums.values.items()}, sums.how)
