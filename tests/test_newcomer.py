@@ -170,6 +170,6 @@ def test_the_monitor_refuses_what_it_cannot_mean() -> None:
     monitor = rlvitals.Monitor(trainer="TRL")
     monitor.log(np.int64(3), {"reward": 0.3})  # type: ignore[arg-type]
     for step in (-1, 1.5, float("nan"), "two", None):
-        with pytest.raises(InputError, match="a whole number, 0 or more"):
-            monitor.log(step, {"reward": 0.3})  # type: ignore[arg-type]
+        monitor.log(step, {"reward": 0.3})  # type: ignore[arg-type]
     assert monitor.diagnosis().position.last_step == 3
+    assert sum(t.count for t in monitor.troubles) == 5, "never raised into training, but counted"
