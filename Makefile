@@ -49,6 +49,7 @@ types: $(VENV)/.installed-dev  ## mypy, strict
 
 docs: $(VENV)/.installed-dev  ## write the generated pages of docs/ and README.md anew
 	$(BIN)/python tools/docs.py
+	$(BIN)/python tools/chapter7.py
 	$(BIN)/python tools/readme.py
 
 bench: $(VENV)/.installed-dev  ## speed on synthetic runs; verdicts on real runs where ../shared is there

@@ -80,6 +80,34 @@ def test_what_the_page_says_in_words_is_in_the_results(kept: chapter7.Results) -
     assert min(once["smallest gradient norm"]["each"]) > 1e-3
     assert once["held-out at the end"]["iqm"] > 2 * once["held-out at the start"]["iqm"]
 
+    def ends(arm: str, number: str = "held-out at the end") -> list[float]:
+        return list(kept["arms"][arm]["numbers"][number]["each"])
+
+    start = ends("tracking", "held-out at the start")[0]
+    assert min(ends("tracking")) > start
+    assert sum(e < start for e in ends("no-clip")) >= 3
+    for better in ("kl-k3", "kl-ratio-k3"):
+        assert all(a > b for a, b in zip(ends(better), ends("kl-k1"), strict=True))
+    assert [sum(e == 0 for e in ends(a)) for a in ("kl-k1", "stops-k1")] == [1, 5]
+    assert max(ends("stops-k1", "entropy at the end")) < 1e-3
+    assert sum(e == 0 for e in ends("stops-k1-top-p", "held-out after step 20")) == 3
+    assert max(ends("stops-k1-top-p", "entropy at the end")) > 2  # of ln 26 = 3.26 nats
+    for leash in ("stops-k2", "stops-k3", "stops-ratio-k3"):
+        assert kept["arms"][leash]["numbers"]["held-out at the end"]["iqm"] == pytest.approx(start, abs=0.05)
+    for form in ("format", "format-lenient"):
+        assert min(ends(form, "format at the end")) > 0.9
+    assert ends("off-policy-mask") == ends("clip")
+
+
+def test_what_the_page_says_of_the_modifications(kept: chapter7.Results) -> None:
+    told = {q["a"]: chapter7.outcome(q) for q in kept["questions"] if q["section"] == "7.6.3"}
+    assert {n: t for n, t in told.items() if t != "no difference told"} == {"cispo": "worse"}
+    end = {n: kept["arms"][n]["numbers"]["held-out at the end"] for n in (*told, "tracking", "clip", "format")}
+    assert max(end, key=lambda n: end[n]["iqm"]) == "gspo"
+    assert min(end, key=lambda n: end[n]["high"] - end[n]["low"]) == "gspo"
+    forms = ("format", "format-lenient", "format-conditional", "gdpo")
+    assert max(forms, key=lambda n: kept["arms"][n]["numbers"]["held-out at the end"]["iqm"]) == "gdpo"
+
 
 def test_a_log_of_every_arm_ships_and_is_read(kept: chapter7.Results) -> None:
     for name, arm in kept["arms"].items():

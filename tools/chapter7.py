@@ -35,6 +35,8 @@ COLUMNS = (
 )  # fmt: skip
 CLAIMS, CAUSES = ("7.4", "7.5", "7.5 no reward", "7.6.2"), "7.5 causes"
 SMALL = 1e-4  # below it a cell is written with an exponent
+MANY = 1000  # seeds above which only that is said
+SHORT = 24  # the same where seeds stand side by side
 MAX_ANSWER = 44  # characters of an answer that are shown
 
 Results = Mapping[str, Any]
@@ -108,6 +110,8 @@ def section(words: Mapping[str, Any], found: Results) -> list[str]:
     out += [f"![{p.alt}](images/{p.name}.svg)" for p in PICTURES if p.name in words.get("pictures", ())]
     out.append(arms(found, words["arms"], words.get("numbers", ())))
     out += [causes(found) if n == CAUSES else comparisons(found, n) for n in words.get("questions", ())]
+    if "ends" in words:
+        out += ["What each seed answers to the first held-out sum at the end:", ends(found, words["ends"])]
     if "answers" in words:
         out += ["The first held-out sums, seed 0, before and after:", answers(found, words["answers"])]
     return [*out, words["after"]] if "after" in words else out
@@ -124,11 +128,16 @@ def arms(found: Results, names: Sequence[str], more: Sequence[str]) -> str:
 def comparisons(found: Results, name: str) -> str:
     rows = [
         (q["claim"], f"`{q['a']}` against `{q['b']}`: {q['number']}", difference(q), chance(q), outcome(q),
-         str(q["seeds_needed"] or ""))
+         needed(q["seeds_needed"]))
         for q in by_section(found, name)
     ]  # fmt: skip
     head = "modification" if name == "7.6.3" else "claim"
     return table((head, "compared", "difference", "chance to be better", "verdict", "seeds needed"), rows)
+
+
+def needed(seeds: int) -> str:
+    """Return the seeds per setup that a difference as seen would need; nothing where it can't be known."""
+    return "" if not seeds else str(seeds) if seeds <= MANY else f"over {MANY}"
 
 
 def outcome(question: Mapping[str, Any]) -> str:
@@ -144,31 +153,41 @@ def causes(found: Results) -> str:
         numbers = found["arms"][q["a"]]["numbers"]
         rows.append(
             (q["claim"], f"`{q['a']}`", cell(numbers[AT20]), cell(numbers[END]), cell(numbers["entropy at the end"]),
-             cell(numbers["length at the end"]), cause(q, numbers))
+             cell(numbers["KL k1 at the end"]), cause(q, numbers))
         )  # fmt: skip
-    head = ("suspected cause, taken away", "setup", "held-out after step 20", "end", "entropy, nats", "length, tokens",
+    head = ("suspected cause, taken away", "setup", "held-out after step 20", "end", "entropy, nats", "KL k1, nats",
             "verdict")  # fmt: skip
     return table(head, rows)
 
 
 def cause(question: Mapping[str, Any], numbers: Mapping[str, Any]) -> str:
-    """Return whether taking something away saved the run: half of its accuracy at the stop is left (convention)."""
+    """Return whether taking something away saved the run: half of the reference's accuracy is left (convention)."""
     if verdict(question) != "shown":
         return "refuted: it collapses all the same"
-    kept = numbers[END]["iqm"] >= 0.5 * numbers[AT20]["iqm"]
-    return "a cause: accuracy stays" if kept else "a part: slower or less, and still down"
+    kept = numbers[END]["iqm"] >= 0.5 * numbers[START]["iqm"]
+    return "a cause: it goes back to the reference" if kept else "a part: slower, and still down"
 
 
 def answers(found: Results, names: Sequence[str]) -> str:
     rows = []
     for n in names:
         for c in found["arms"].get(n, {"answers": []})["answers"]:
-            text = c["completion"]
-            shown = "*nothing*" if not text else f"`{text[:MAX_ANSWER]}{' ...' if len(text) > MAX_ANSWER else ''}`"
+            shown = quoted(c["completion"])
             asked = c["item"].removeprefix("sum-")
             rows.append((asked, f"`{n}`", str(c["step"]), shown, "right" if c["correct"] else "wrong"))
     rows.sort(key=lambda r: (r[0], names.index(r[1].strip("`")), int(r[2])))
     return table(("sum", "setup", "step", "answer", ""), rows)
+
+
+def ends(found: Results, names: Sequence[str]) -> str:
+    seeds = found["arms"][names[0]]["seeds"]
+    rows = [(f"`{n}`", *(quoted(text, SHORT) for text in found["arms"][n]["ends"])) for n in names]
+    return table(("setup", *(f"seed {s}" for s in seeds)), rows)
+
+
+def quoted(text: str, most: int = MAX_ANSWER) -> str:
+    """Return an answer as code, cut short."""
+    return "*nothing*" if not text else f"`{text[:most]}{' ...' if len(text) > most else ''}`"
 
 
 def reference(found: Results, words: Mapping[str, Any]) -> list[str]:

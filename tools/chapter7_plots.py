@@ -20,7 +20,7 @@ UNITS: Mapping[str, str] = {
     "held_out": "held-out accuracy",
     "reward_mean": "mean reward",
     "reward_part/correct": "share of right answers",
-    "reward_part/format": "share of well-formed answers",
+    "reward_part/format": "format part of the reward",
     "entropy": "entropy, nats per token",
     "length_mean": "length, tokens",
     "advantage_std": "std of advantages",
