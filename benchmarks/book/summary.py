@@ -124,7 +124,7 @@ def drawn(name: str) -> list[str]:
 
 def last_answer(result: Result) -> str:
     """Return what the first held-out item was answered at the end of a run, cut short."""
-    return str([c for c in result["completions"] if c["step"] == STEPS][0]["completion"])[:SHOWN]
+    return str(next(c for c in result["completions"] if c["step"] == STEPS)["completion"])[:SHOWN]
 
 
 def summary(name: str, values: Sequence[float]) -> dict[str, Any]:
