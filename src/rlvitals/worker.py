@@ -161,6 +161,7 @@ class Worker:
         if self._process is not None and self._process.poll() is None:
             return self._process
         self._stop()
+        _pipe_errors_raise()
         process = subprocess.Popen(
             [sys.executable, "-c", BOOT, json.dumps([*sys.path, os.getcwd()])],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
@@ -218,6 +219,13 @@ def _request(args: Sequence[object], kwargs: Mapping[str, object], seconds: floa
     if len(frame) > MAX_FRAME_BYTES:
         return Answer(error=f"arguments of {len(frame)} bytes; at most {MAX_FRAME_BYTES}", seconds=0.0)
     return frame
+
+
+def _pipe_errors_raise() -> None:
+    """Let a write to a dead worker raise: a command line may have made a broken pipe end the process instead."""
+    here = threading.current_thread() is threading.main_thread()
+    if here and hasattr(signal, "SIGPIPE") and signal.getsignal(signal.SIGPIPE) is signal.SIG_DFL:
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)
 
 
 def _write(process: subprocess.Popen[bytes], frame: bytes) -> None:

@@ -92,6 +92,12 @@ def _failures(asked: Sequence[tuple[Case, Heard]]) -> list[ProbeFinding]:
     out = []
     raised = [(c, h) for c, h in asked if h.error and not h.timed_out]
     hung = [(c, h) for c, h in asked if h.timed_out]
+    right = [(c, h) for c, h in asked if c.right]
+    silent = [c for c, h in right if h.value is None and not h.error and not h.timed_out]
+    if silent:
+        shown = exact_share(len(silent), len(right))
+        text = f"{shown.count} of {shown.of} right answers got no reward (None); first: {_excerpt(silent[0])}"
+        out.append(ProbeFinding(ProbeFault.RAISES, text, shown))
     if raised:
         shown = exact_share(len(raised), len(asked))
         kinds = ", ".join(f"{kind} {n}" for kind, n in Counter(c.kind for c, _ in raised).most_common())

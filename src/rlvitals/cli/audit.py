@@ -169,6 +169,10 @@ def score(
         path.unlink(missing_ok=True)
     session = Session(path, drawn)
     (_score_in_browser if web else _score_here)(session, full)
+    if not session.answers:
+        path.unlink(missing_ok=True)  # nothing was answered: no session to go on with, and nothing to record
+        print("No trajectory was scored; nothing is recorded.", file=sys.stderr)
+        leave(Exit.CANNOT_SAY)
     record = agreement(session, full, rollouts.name, [str(rollouts)])
     finish(record, folder, format)
     enough = record.wrong.of >= min(10, len(drawn))

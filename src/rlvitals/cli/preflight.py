@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -175,6 +176,8 @@ def preflight(
     mapping = pairs(map_ or (), "--map", "COLUMN=KEY", problems)
     source = Source(tasks, model, endpoint, reward, env, calling)
     problems += _usage(rollouts, source, solver)
+    if solved_at is not None and not math.isfinite(solved_at):
+        problems.append(Problem("not a reward", "--solved-at", str(solved_at), "a finite number"))
     if problems:
         raise InputError(*problems)
     from rlvitals.audit.learnable import examine_rollouts, with_solver

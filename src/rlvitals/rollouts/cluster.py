@@ -62,6 +62,7 @@ def count(
         if isinstance(error.cause, InputError):
             raise error.cause from error
         raise
+    folded = counting.with_excerpts(rollouts, folded)
     return folded, counting.described(rollouts, passes, folded)
 
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
 from rlvitals.rollouts.dump import Rollouts
 from rlvitals.rollouts.fact import Fact
 from rlvitals.rollouts.facts import FACTS
+from rlvitals.rollouts.facts.common import excerpt
 from rlvitals.rollouts.fold import Folded, columns_read, fold, training
 from rlvitals.rollouts.grouping import BY_ID, UNKNOWN, Grouper
 from rlvitals.rollouts.sample import PER_STEP, Chosen
@@ -53,7 +55,28 @@ def count(
     Raises InputError when nothing can be read.
     """
     found = passed(rollouts, facts, text_sample)
-    return found.folded, described(rollouts, [found], found.folded)
+    folded = with_excerpts(rollouts, found.folded)
+    return folded, described(rollouts, [found], folded)
+
+
+def with_excerpts(rollouts: Rollouts, folded: Folded) -> Folded:
+    """Return the fold with the text of its examples: facts that read no text chose some without seeing it."""
+    bare = [e for found in folded.kept.values() for e in found if not e.excerpt and e.source and e.row >= 0]
+    if not bare:
+        return folded
+    rows: dict[Path, list[int]] = {}
+    for example in bare:
+        rows.setdefault(Path(example.source), []).append(example.row)
+    chosen = {path: sorted(set(at)) for path, at in rows.items()}
+    said: dict[tuple[str, int], str] = {}
+    for batch in rollouts.scan(("completion",), rows=chosen, skips=Skips()):
+        for i, text in enumerate(batch.text("completion")):
+            said[batch.file(i), batch.row(i)] = excerpt(text)
+    kept = {
+        key: tuple(replace(e, excerpt=e.excerpt or said.get((e.source, e.row), "")) for e in found)
+        for key, found in folded.kept.items()
+    }
+    return replace(folded, kept=kept)
 
 
 def passed(rollouts: Rollouts, facts: Sequence[Fact], text_sample: int | None) -> Pass:
