@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -149,3 +151,31 @@ def test_compact(tmp_path: Path) -> None:
     assert (tmp_path / ".rlvitals" / "rewards-rewards.json").is_file()
     assert list(folder.glob("*.jsonl")) == []
     assert run("audit", "compact", folder)[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [("import os; os._exit(3)", "the process ended with status 3"), ("return [None] * len(completions)", "(None)")],
+)
+def test_a_verifier_that_dies_or_says_nothing_is_found(tmp_path: Path, body: str, words: str) -> None:
+    """In a process of its own: the command line ends quietly on a closed pipe, which a dead worker must not trigger."""
+    (tmp_path / "judge.py").write_text(f"def score(prompts, completions, **more):\n    {body}\n")
+    tasks = write_jsonl(tmp_path / "tasks.jsonl", [{"prompt": "2+2", "answer": "4"}, {"prompt": "2+3", "answer": "5"}])
+    command = [sys.executable, "-m", "rlvitals", "audit", "probe", "judge.py:score", "--tasks", str(tasks)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 1, done.stderr
+    assert words in " ".join(done.stdout.split())
+
+
+def test_no_answer_is_no_score(tmp_path: Path) -> None:
+    source = rollouts(tmp_path / "base.jsonl", 0.5)
+    code, _, err = run("audit", "score", source, "--n", 5, stdin="q\n")
+    assert code == 3
+    assert "nothing is recorded" in err
+    assert not list((tmp_path / ".rlvitals").glob("score*"))
+
+
+def test_a_limit_that_is_no_number_is_refused(tmp_path: Path) -> None:
+    code, _, err = run("preflight", rollouts(tmp_path / "base.jsonl", 0.5), "--solved-at", "nan")
+    assert code == 2
+    assert "a finite number" in err
