@@ -131,3 +131,12 @@ def test_the_command(tmp_path: Path) -> None:
     (tmp_path / "checkpoint-10" / "model.safetensors").write_bytes(b"")
     (tmp_path / "checkpoint-30" / "model.safetensors").write_bytes(b"abc")
     assert runner.invoke(app, ["rollback", str(tmp_path)]).exit_code == 3
+
+
+def test_names_from_disk_come_out_escaped(tmp_path: Path) -> None:
+    run = tmp_path / "<img src=x onerror=alert(1)>"
+    write_jsonl(run / "log.jsonl", trl_rows(80, nan_from=40))
+    safetensors(run / "checkpoint-10" / "model.safetensors")
+    shown = runner.invoke(app, ["rollback", str(run), "--format", "markdown"]).stdout
+    assert "checkpoint-10" in shown
+    assert "<img" not in shown

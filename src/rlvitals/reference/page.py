@@ -5,6 +5,7 @@ Text may mark names with backticks; a terminal shows them in colour.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 
@@ -73,9 +74,9 @@ def _filled(block: Block) -> bool:
 
 def to_markdown(content: Page, level: int = 1) -> str:
     """Return the page as Markdown, its title as a heading of the given level."""
-    parts = ["#" * level + " " + content.title, content.lead]
+    parts = ["#" * level + " " + _escaped(content.title), _escaped(content.lead)]
     for each in content.sections:
-        parts.append("#" * (level + 1) + " " + each.title)
+        parts.append("#" * (level + 1) + " " + _escaped(each.title))
         parts.extend(_block(block) for block in each.blocks)
     return "\n\n".join(p for p in parts if p) + "\n"
 
@@ -86,8 +87,9 @@ def _block(block: Block) -> str:
     if isinstance(block, Bullets):
         return "\n".join(f"{f'{n}.' if block.numbered else '-'} {_escaped(i)}" for n, i in enumerate(block.items, 1))
     if isinstance(block, Code):
-        return f"```\n{block.text}\n```"
-    head = "| " + " | ".join(block.head) + " |"
+        fence = "`" * max(3, *(len(run) + 1 for run in re.findall(r"`+", block.text)), 0)
+        return f"{fence}\n{block.text}\n{fence}"
+    head = "| " + " | ".join(_escaped(name).replace("|", "\\|") for name in block.head) + " |"
     rule = "|" + "---|" * len(block.head)
     rows = ("| " + " | ".join(_escaped(c).replace("|", "\\|") or " " for c in row) + " |" for row in block.rows)
     return "\n".join((head, rule, *rows))
