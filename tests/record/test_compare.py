@@ -180,6 +180,10 @@ def test_the_command(tmp_path: Path) -> None:
     second = str(write_jsonl(tmp_path / "b.jsonl", rows[40:]))
     assert runner.invoke(app, ["compare", first]).exit_code == 2
     assert runner.invoke(app, ["compare", "--resume", first, second]).exit_code == 0
+    twice = runner.invoke(app, ["compare", first, first])
+    assert twice.exit_code == 0
+    assert "are the same on all 40 common steps" in " ".join(twice.stdout.split())
+    assert "named twice" in runner.invoke(app, ["compare", f"a={first}", f"a={second}"]).stderr
     done = runner.invoke(app, ["compare", f"one={first}", f"two={second}", "-f", "json"])
     assert done.exit_code == 0, done.stderr
     assert '"contrasts":' in done.stdout

@@ -93,8 +93,10 @@ def _arms(runs: Sequence[str], problems: list[Problem]) -> dict[str, list[str]]:
         named = bool(sign) and not Path(text).exists()
         parts = [p for p in paths.split(",") if p] if named else [text]
         label = name if named else (Path(text).name or text)
-        if label in arms:
-            label = text
+        if label in arms and named:
+            problems.append(Problem("an arm is named twice", "compare", repr(text), "arms of different names"))
+        elif label in arms:
+            label = f"{label} ({1 + sum(n.startswith(label) for n in arms)})"
         if not parts:
             problems.append(Problem("an arm without runs", "compare", repr(text), "NAME=RUN,RUN"))
         problems += missing_paths(parts)
