@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from rlvitals.cli.common import one_of, write_file
+import typer
+
+from rlvitals.cli.common import INPUT_PANEL, MAP_HELP, SETTINGS_HELP, SHOW_PANEL, one_of, write_file
 from rlvitals.errors import Problem
 
 if TYPE_CHECKING:
@@ -15,6 +17,17 @@ if TYPE_CHECKING:
 
 FORMATS = ("terminal", "json", "markdown")
 FORMAT_HELP = "terminal, json or markdown."
+Format = Annotated[str, typer.Option("--format", "-f", metavar="FORMAT", help=FORMAT_HELP, rich_help_panel=SHOW_PANEL)]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", metavar="FILE", help="Write it to this file.", rich_help_panel=SHOW_PANEL),
+]
+Mapped = Annotated[
+    list[str] | None, typer.Option("--map", metavar="METRIC=KEY", help=MAP_HELP, rich_help_panel=INPUT_PANEL)
+]
+SettingsFile = Annotated[
+    Path | None, typer.Option("--settings", metavar="FILE", help=SETTINGS_HELP, rich_help_panel=INPUT_PANEL)
+]
 
 
 def known_format(format: str, problems: list[Problem]) -> None:

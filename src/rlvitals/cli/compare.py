@@ -8,12 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlvitals.cli.answers import FORMAT_HELP, deliver, known_format
+from rlvitals.cli.answers import Format, Mapped, Out, SettingsFile, deliver, known_format
 from rlvitals.cli.common import (
-    INPUT_PANEL,
-    MAP_HELP,
-    SETTINGS_HELP,
-    SHOW_PANEL,
     Exit,
     Extras,
     leave,
@@ -40,19 +36,10 @@ def compare(
     resume: Annotated[
         bool, typer.Option("--resume", help="Two runs, BEFORE and AFTER: is the resumed run the same experiment?")
     ] = False,
-    format: Annotated[
-        str, typer.Option("--format", "-f", metavar="FORMAT", help=FORMAT_HELP, rich_help_panel=SHOW_PANEL)
-    ] = "terminal",
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="Write it to this file.", rich_help_panel=SHOW_PANEL),
-    ] = None,
-    map_: Annotated[
-        list[str] | None, typer.Option("--map", metavar="METRIC=KEY", help=MAP_HELP, rich_help_panel=INPUT_PANEL)
-    ] = None,
-    settings: Annotated[
-        Path | None, typer.Option("--settings", metavar="FILE", help=SETTINGS_HELP, rich_help_panel=INPUT_PANEL)
-    ] = None,
+    format: Format = "terminal",
+    out: Out = None,
+    map_: Mapped = None,
+    settings: SettingsFile = None,
 ) -> None:
     """Compare runs: the first step where they part, what parted first, and a winner only if the data names one.
 

@@ -7,12 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlvitals.cli.answers import FORMAT_HELP, deliver, known_format
+from rlvitals.cli.answers import Format, Mapped, SettingsFile, deliver, known_format
 from rlvitals.cli.common import (
-    INPUT_PANEL,
-    MAP_HELP,
-    SETTINGS_HELP,
-    SHOW_PANEL,
     load_run,
     missing_paths,
     one_of,
@@ -85,15 +81,9 @@ def record(
     outcome: Went = "",
     entry: Number = None,
     also: Also = None,
-    format: Annotated[
-        str, typer.Option("--format", "-f", metavar="FORMAT", help=FORMAT_HELP, rich_help_panel=SHOW_PANEL)
-    ] = "terminal",
-    map_: Annotated[
-        list[str] | None, typer.Option("--map", metavar="METRIC=KEY", help=MAP_HELP, rich_help_panel=INPUT_PANEL)
-    ] = None,
-    settings: Annotated[
-        Path | None, typer.Option("--settings", metavar="FILE", help=SETTINGS_HELP, rich_help_panel=INPUT_PANEL)
-    ] = None,
+    format: Format = "terminal",
+    map_: Mapped = None,
+    settings: SettingsFile = None,
 ) -> None:
     """Record a finding and its fix beside the run, so that the next run on this task and model starts from it.
 

@@ -7,12 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlvitals.cli.answers import FORMAT_HELP, deliver, known_format
+from rlvitals.cli.answers import Format, Mapped, Out, SettingsFile, deliver, known_format
 from rlvitals.cli.common import (
-    INPUT_PANEL,
-    MAP_HELP,
-    SETTINGS_HELP,
-    SHOW_PANEL,
     Exit,
     leave,
     load_run,
@@ -28,19 +24,10 @@ if TYPE_CHECKING:
 
 def rollback(
     path: Annotated[str, typer.Argument(metavar="RUN", help="The run's folder, with its log and checkpoints.")],
-    format: Annotated[
-        str, typer.Option("--format", "-f", metavar="FORMAT", help=FORMAT_HELP, rich_help_panel=SHOW_PANEL)
-    ] = "terminal",
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="Write it to this file.", rich_help_panel=SHOW_PANEL),
-    ] = None,
-    map_: Annotated[
-        list[str] | None, typer.Option("--map", metavar="METRIC=KEY", help=MAP_HELP, rich_help_panel=INPUT_PANEL)
-    ] = None,
-    settings: Annotated[
-        Path | None, typer.Option("--settings", metavar="FILE", help=SETTINGS_HELP, rich_help_panel=INPUT_PANEL)
-    ] = None,
+    format: Format = "terminal",
+    out: Out = None,
+    map_: Mapped = None,
+    settings: SettingsFile = None,
 ) -> None:
     """Say which checkpoint to resume from, why that one, and the command for your trainer. Nothing is changed.
 

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlvitals.cli.answers import FORMAT_HELP, deliver, known_format
+from rlvitals.cli.answers import Format, Mapped, Out, SettingsFile, deliver, known_format
 from rlvitals.cli.common import (
-    INPUT_PANEL,
-    MAP_HELP,
-    SETTINGS_HELP,
-    SHOW_PANEL,
     Exit,
     leave,
     load_run,
@@ -35,19 +30,10 @@ def verify(
     since: Annotated[int | None, typer.Option("--since", metavar="STEP", min=0, help=SINCE_HELP)] = None,
     before: Annotated[str | None, typer.Option("--before", metavar="RUN", help=BEFORE_HELP)] = None,
     after: Annotated[str | None, typer.Option("--after", metavar="RUN", help=AFTER_HELP)] = None,
-    format: Annotated[
-        str, typer.Option("--format", "-f", metavar="FORMAT", help=FORMAT_HELP, rich_help_panel=SHOW_PANEL)
-    ] = "terminal",
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="Write it to this file.", rich_help_panel=SHOW_PANEL),
-    ] = None,
-    map_: Annotated[
-        list[str] | None, typer.Option("--map", metavar="METRIC=KEY", help=MAP_HELP, rich_help_panel=INPUT_PANEL)
-    ] = None,
-    settings: Annotated[
-        Path | None, typer.Option("--settings", metavar="FILE", help=SETTINGS_HELP, rich_help_panel=INPUT_PANEL)
-    ] = None,
+    format: Format = "terminal",
+    out: Out = None,
+    map_: Mapped = None,
+    settings: SettingsFile = None,
 ) -> None:
     """Say whether a fix worked: every verification item of the runbook, and the finding's own.
 
