@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,7 @@ from rlvitals.record.entry import Entry, Fix
 from rlvitals.record.trackers import write
 from rlvitals.record.trackers.fields import flat
 
+ROOT = Path(__file__).parents[2]
 ENTRY = Entry(
     when="2026-11-29T10:00:00+00:00",
     run="run-7",
@@ -60,12 +64,14 @@ def test_mlflow_tags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_wandb_summary_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wandb_summary_offline(tmp_path: Path) -> None:
+    """In a process of its own, as the command runs: wandb keeps settings and a service for the life of a process."""
     pytest.importorskip("wandb")
-    monkeypatch.setenv("WANDB_MODE", "offline")
-    monkeypatch.setenv("WANDB_DIR", str(tmp_path))
-    monkeypatch.setenv("WANDB_SILENT", "true")
-    write("wandb:project/abc123", ENTRY)
+    code = "from tests.record.test_trackers import ENTRY; from rlvitals.record.trackers import write; "
+    env = {**os.environ, "WANDB_MODE": "offline", "WANDB_DIR": str(tmp_path), "WANDB_SILENT": "true"}
+    command = [sys.executable, "-c", code + "write('wandb:project/abc123', ENTRY)"]
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
     (stored,) = tmp_path.rglob("run-abc123.wandb")
     content = stored.read_bytes()
     assert b"rlvitals/finding" in content

@@ -21,8 +21,12 @@ def write(run: str, entry: Entry) -> None:
         raise InputError(Problem("not a W&B run", "--also", repr(f"wandb:{run}"), "wandb:PROJECT/RUN_ID"))
     entity = parts[0] if len(parts) == 3 else None
     try:
-        mode: Any = os.environ.get("WANDB_MODE") or None  # read here: wandb may have read its settings long before
-        with wandb.init(entity=entity, project=parts[-2], id=parts[-1], resume="allow", mode=mode) as opened:
+        # read here: wandb may have read its own settings long before
+        mode: Any = os.environ.get("WANDB_MODE") or None
+        folder = os.environ.get("WANDB_DIR") or None
+        with wandb.init(
+            entity=entity, project=parts[-2], id=parts[-1], resume="allow", mode=mode, dir=folder
+        ) as opened:
             opened.summary.update({f"{PREFIX}/{name}": value for name, value in flat(entry).items()})
     except wandb.Error as error:
         raise InputError(Problem("W&B did not take the record", f"wandb:{run}", str(error)[:300])) from error
