@@ -88,13 +88,13 @@ def _open(file: Path, *, create: bool) -> Iterator[sqlite3.Connection]:
     try:
         if create:
             file.parent.mkdir(parents=True, exist_ok=True)
-        with closing(sqlite3.connect(file, timeout=WAIT_SECONDS)) as db:
-            if create:
-                db.execute("PRAGMA journal_mode=WAL")
-                db.execute("PRAGMA synchronous=FULL")
-                with db:
-                    db.execute(_CREATE)
-                    db.execute(f"PRAGMA user_version = {VERSION}")
+        # every write takes the write lock at once: a lock taken for reading first could not wait for the other writer
+        with closing(sqlite3.connect(file, timeout=WAIT_SECONDS, isolation_level="IMMEDIATE")) as db:
+            if create and not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'entries'").fetchone():
+                db.execute("BEGIN IMMEDIATE")
+                db.execute(_CREATE)
+                db.execute(f"PRAGMA user_version = {VERSION}")
+                db.commit()
             yield db
     except (OSError, sqlite3.Error) as error:
         expected = "a record written by rlvitals, in a folder that can be written to"
