@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from rlvitals.cli.main import app
 from rlvitals.errors import InputError
+from rlvitals.lab import run
 from rlvitals.lab.cases import Case, cases_of
 from rlvitals.lab.fault import Fault, Healthy, Injection, Place, Strength
 from rlvitals.lab.find import seeds_of
@@ -106,6 +107,28 @@ def test_settings_of_the_subject_win_over_those_of_the_call() -> None:
         (["score", "--results", "nowhere.json"], "cannot read"),
         (["show", "tasks-to-hard"], "Nearest: tasks-too-hard"),
         (["show", "tasks-too-hard", "--strength", "9 digits"], "no such strength"),
+        (
+            ["show", "nope"],
+            "FAULT: no such fault in the lab; found 'nope'; expected the name of a fault, or module:NAME",
+        ),
+        (["show", "tasks-to-hard"], "Nearest: tasks-too-hard. List them: rlvitals lab list"),
+        (["show", "small-batches"], "It is a healthy run: rlvitals lab run --healthy small-batches"),
+        (["show", "none"], "FAULT: no such fault in the lab; found 'none'"),
+        (["show", "os:nope"], "FAULT os:nope: the module has no nope; found no fault in it"),
+        (
+            ["run", "--healthy", "nope"],
+            "--healthy: no such healthy run in the lab; found 'nope'; expected the name of a",
+        ),
+        (["run", "--healthy", "nope"], "List them: rlvitals lab list"),
+        (["run", "--healthy", "tasks-too-hard"], "It is a fault: rlvitals lab run --faults tasks-too-hard"),
+        (["run", "--fault", "os:nope"], "--fault os:nope: the module has no nope"),
+        (
+            ["run", "--fault", "rlvitals.lab.faults.tasks_too_hard:FALT"],
+            "Nearest: FAULT. The lab's own by name: rlvitals",
+        ),
+        (["run", "--fault", "tasks-too-hard"], "It is a fault of the lab: rlvitals lab run --faults tasks-too-hard"),
+        (["run", "--fault", "nowhere:X"], "The lab's own by name: rlvitals lab list"),
+        (["run", "--faults", "tasks-too-hard", "--set", "task=nope"], "task: unknown task; found 'nope'"),
     ],
 )
 def test_a_bad_call_is_refused(args: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,6 +136,7 @@ def test_a_bad_call_is_refused(args: list[str], said: str, tmp_path: Path, monke
     found = runner.invoke(app, ["lab", *args])
     assert found.exit_code == 2, found.output
     assert said in found.output
+    assert found.output.startswith("rlvitals: ")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -260,3 +284,12 @@ def test_the_example_of_the_page_works(tmp_path: Path) -> None:
     _, healthy = Case(fault, None, 0).setup()
     given = (recipe_of(config).advantage, torch.tensor([[1.0], [0.0]]), torch.tensor([0, 0]), torch.ones(1))
     assert parts.advantage(*given).tolist() == (100.0 * healthy.advantage(*given)).tolist()
+
+
+def test_more_cases_than_one_set_of_processes_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pool that renews its processes came to a standstill once each had done its share (cpython issue 115634)."""
+    monkeypatch.setattr(run, "PER_PROCESS", 1)
+    heard: list[str] = []
+    names = [f"healthy/none/seed-{i}" for i in range(5)]
+    assert hear_cases(names, tmp_path, 2, lambda name, text: heard.append(name)) == 5
+    assert sorted(heard) == names

@@ -27,6 +27,8 @@ from rlvitals.lab.layouts import LAYOUTS
 RESULT = "result.json"
 RUN, LAYOUT = "run", "layouts"
 DONE = "done"
+PER_PROCESS = 64  # cases per process, so that what they leave in memory ends with it; `max_tasks_per_child` of Python
+# 3.11 would do it too, but its pool comes to a standstill when all processes reach it (cpython issue 115634)
 Said = Callable[[str, str], None]
 """Told (name of the case, "done" or what went wrong) as soon as a case has ended."""
 
@@ -189,17 +191,19 @@ def _each(todo: Sequence[_Train | _Hear], jobs: int, said: Said) -> int:
             failed += bool(wrong)
             said(job.name, wrong or DONE)
         return failed
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), max_tasks_per_child=16) as pool:
-        waiting = {pool.submit(_work, job): job.name for job in todo}
-        try:
-            for done in as_completed(waiting):
-                died = done.exception()  # the process was killed: the others of the pool fail too, and are tried again
-                wrong = f"{type(died).__name__}: {died}"[:300] if died is not None else done.result()
-                failed += bool(wrong)
-                said(waiting[done], wrong or DONE)
-        except KeyboardInterrupt:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    spawn = get_context("spawn")
+    for first in range(0, len(todo), jobs * PER_PROCESS):
+        with ProcessPoolExecutor(jobs, mp_context=spawn) as pool:
+            waiting = {pool.submit(_work, job): job.name for job in todo[first : first + jobs * PER_PROCESS]}
+            try:
+                for done in as_completed(waiting):
+                    died = done.exception()  # killed: the rest of its pool fails too, and is tried again
+                    wrong = f"{type(died).__name__}: {died}"[:300] if died is not None else done.result()
+                    failed += bool(wrong)
+                    said(waiting[done], wrong or DONE)
+            except KeyboardInterrupt:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
     return failed
 
 
