@@ -164,6 +164,7 @@ class Engine:
 
     def add_eval(self, name: str, step: int, score: float, stderr: float, items: int, metric: str) -> None:
         """Take one held-out score in any order of steps; a score of a step already seen replaces it."""
+        items = items or (metric == "accuracy" and self.config.eval_items) or 0
         held = self.evals.get(name)
         if held is None:
             self.evals[name] = Held(

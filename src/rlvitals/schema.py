@@ -212,6 +212,7 @@ class RunConfig:
     planned_steps: int | None = None
     max_grad_norm: float | None = None
     logging_steps: int | None = None
+    eval_items: int | None = None  # items of each held-out set
     max_version_lag: float | None = None  # the user's own tolerance, versions
     reward_min: float | None = None
     reward_max: float | None = None

@@ -75,6 +75,7 @@ def run_config(config: Config, recipe: Recipe, task: Task, vocab_size: int, iden
         planned_steps=config.steps,
         max_grad_norm=config.max_grad_norm or None,
         logging_steps=1,
+        eval_items=min(config.eval_items, len(task.held_out)) or None,
         reward_min=0.0 if task.plan.max_total is not None else None,
         reward_max=task.plan.max_total,
         uses_lora=config.lora_rank > 0,

@@ -65,7 +65,7 @@ def load(
     parts = [assemble(table, map_table(table, resolver)) for table in loaded.tables]
     part = combine(_same_run(parts))
     _require_rl(part, keys, loaded.name)
-    held_out = {**part.evals, **_extra_evals(settings, evals)}
+    held_out = {**_sized(part.evals, config), **_extra_evals(settings, evals)}
     provenance = _provenance(part, adapter, config)
     events = part.events + _checkpoints(loaded.base, int(part.step[-1]))
     audits, audit_notes = _audits(loaded.base)
@@ -86,6 +86,15 @@ def load(
         audits=audits,
     )
     return _with_rollouts(run, loaded, counting) if rollouts else run
+
+
+def _sized(evals: Mapping[str, Evals], config: RunConfig) -> dict[str, Evals]:
+    """Return the logged held-out series with their number of items, where the settings say it."""
+    items = config.eval_items or 0
+    return {
+        name: replace(found, items=items) if not found.items and found.metric == "accuracy" else found
+        for name, found in evals.items()
+    }
 
 
 def _with_rollouts(run: Run, loaded: Loaded, counting: Count | None) -> Run:

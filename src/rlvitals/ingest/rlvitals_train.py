@@ -82,6 +82,7 @@ _KNOBS: dict[str, str] = {
     "reward_function": "--task (its reward plan)",
     "reward_weights": "--task NAME:format=VALUE",
     "eval_every": _set("eval_every"),
+    "eval_items": _set("eval_items"),
     "checkpoint_every": _set("save_every"),
     "resume_from": "--resume --out RUN (the newest complete checkpoint)",
 }
@@ -133,5 +134,5 @@ ADAPTER = Adapter(
     evals=(EvalKey("eval/{}", "{}"),),
     ignore=("extra/{}",),
     # config.json holds the facts under their canonical names already
-    config={name: (f"run.{name}",) for name in kinds()},
+    config={name: (f"run.{name}",) for name in kinds()} | {"eval_items": ("run.eval_items", "train.eval_items")},
 )

@@ -26,7 +26,7 @@ LR_TOLERANCE = 0.1  # relative step of the learning rate that a running schedule
 FRESH_KL_SHARE = 0.2  # of the KL to the reference before: below it the reference moved to the policy (convention)
 TOLERANCE = 1e-6  # relative difference up to which a replayed row counts as the same row
 
-MAY_CHANGE = frozenset({"planned_steps", "logging_steps", "gpus", "price_per_gpu_hour"})
+MAY_CHANGE = frozenset({"planned_steps", "logging_steps", "eval_items", "gpus", "price_per_gpu_hour"})
 """Settings that another value does not make another experiment of."""
 
 WATCHED = (

@@ -46,6 +46,7 @@ FIELDS: Mapping[str, str] = {
     "planned_steps": "Training steps that the run is meant to make.",
     "max_grad_norm": "Gradient norm above which the gradient is scaled down.",
     "logging_steps": "Training steps between two logged rows.",
+    "eval_items": "Items of each held-out set; gives the standard error of a logged accuracy.",
     "max_version_lag": "Largest policy-version lag that you accept, in versions.",
     "reward_min": "Smallest reward that a rollout can get.",
     "reward_max": "Largest reward that a rollout can get.",
