@@ -95,3 +95,9 @@ def speaks(
     value = now.mean if observed is None else observed
     old = before if before is not None and math.isfinite(before) else None
     return Evidence(now.metric, whole, value, limit.unit, now.span, limit, comparison, old, examples)
+
+
+def mastered(view: View, k: int = ROWS) -> float:
+    """Return the share of groups that were all right in the last k rows, 0 where it is not logged."""
+    right = view.recent("all_right_frac", k)[1]
+    return float(right.mean()) if right.size else 0.0

@@ -25,7 +25,7 @@ from rlvitals.check import (
     Verify,
 )
 from rlvitals.checks.common import fmt, onset_of
-from rlvitals.checks.rollout_common import ROWS, change, recent, speaks
+from rlvitals.checks.rollout_common import ROWS, change, mastered, recent, speaks
 from rlvitals.view import View
 
 METRIC, SIMILAR = "rollouts/one_strategy_frac", "rollouts/similarity_mean"
@@ -36,7 +36,10 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     first, late, z = change(view, METRIC)
     limit, grown = limits["share"], limits["grown"]
     seen = f"{now.mean:.0%} of the groups go about it in one way, {fmt(first)} at the start ({z:+.1f} standard errors)"
-    if now.mean < limit.value or not (late - first > grown.value and z > limits["z"].value):
+    right = mastered(view)
+    if now.mean - right < limit.value:
+        return Clear(f"{seen}, {right:.0%} of the groups are all right; limit {limit}, those that are all right apart")
+    if not (late - first > grown.value and z > limits["z"].value):
         return Clear(f"{seen}; limit {limit}, {fmt(grown.value)} above the start")
     evidence = [speaks(now, seen, limit, ">=", before=first)]
     alike = recent(view, SIMILAR)
@@ -57,7 +60,7 @@ CHECK = Check(
     "are no longer tried, and pass@k stops growing while pass@1 still may. It comes before groups of copies do.",
     needs=Needs(all_of=(METRIC,), rows=2 * ROWS),
     thresholds=(
-        Threshold("share", 0.5, "of groups", SourceKind.CONVENTION, "most groups"),
+        Threshold("share", 0.5, "of groups", SourceKind.CONVENTION, "most groups, mastered ones apart"),
         Threshold("grown", 0.25, "of groups", SourceKind.CONVENTION, "a quarter of the groups since the start"),
         Threshold("z", 4, "standard errors", SourceKind.MEASURED, "docs/measurements.md: Rollout checks"),
     ),
@@ -75,6 +78,7 @@ CHECK = Check(
     patience=2,
     look_alikes=(
         LookAlike("A fixed answer format", "it is there from the start: the share has not grown"),
+        LookAlike("Mastered prompts are answered in one way", "groups that are all right are taken off the share"),
         LookAlike("Short answers have one way only", "the same: judged against the run's own start"),
     ),
     sources=("Why GRPO training fails: rollout diversity", "docs/measurements.md: Diversity"),

@@ -26,6 +26,7 @@ from rlvitals.check import (
 )
 from rlvitals.checks import companions
 from rlvitals.checks.common import fmt, onset_of, start, tied_share
+from rlvitals.checks.rollout_common import mastered
 from rlvitals.view import View
 
 ROWS = 20
@@ -76,8 +77,7 @@ def _copies(view: View, limits: Mapping[str, Threshold]) -> Finding | str:
 
 def _ties_are_right(view: View, dead: float) -> bool:
     """True when most tied groups are all right: copies of right answers are mastery, not a narrowed policy."""
-    right = view.recent("all_right_frac", ROWS)[1]
-    return bool(right.size) and float(right.mean()) >= MOSTLY * dead
+    return dead > 0 and mastered(view) >= MOSTLY * dead
 
 
 def _near(view: View, limits: Mapping[str, Threshold]) -> Finding | str:
@@ -88,8 +88,9 @@ def _near(view: View, limits: Mapping[str, Threshold]) -> Finding | str:
     limit, now, began = limits["near_identical"], stats.median(values), start(view, NEAR)
     where = (int(steps[0]), int(steps[-1]))
     seen = f"{fmt(100 * now)}% of the groups are near-identical over steps {where[0]}-{where[1]}"
-    if not now > limit.value:
-        return f"{seen}, {fmt(100 * began)}% at the start; limit {limit}"
+    right = mastered(view)
+    if not now - right > limit.value:  # the groups that are both are at least the rest: copies of right answers
+        return f"{seen}, {fmt(100 * right)}% of them all right, {fmt(100 * began)}% at the start; limit {limit}"
     text = f"{seen}, {fmt(100 * began)}% at the start; limit {limit}"
     first = Evidence(NEAR, text, now, "fraction", where, limit, ">", began)
     onset = onset_of(view, NEAR, limit.value, 1.0, center="median")
@@ -136,7 +137,7 @@ CHECK = Check(
             "unique_frac", 0.2, "fraction", SourceKind.MEASURED, f"{_BASIS} (healthy 0.30 at the end, T=0.05: 0.15)"
         ),
         Threshold("tied_share", 0.5, "of groups", SourceKind.PAPER, "Why GRPO training fails: well below half"),
-        Threshold("near_identical", 0.5, "of groups", SourceKind.CONVENTION, "most groups"),
+        Threshold("near_identical", 0.5, "of groups", SourceKind.CONVENTION, "most groups, mastered ones apart"),
         Threshold("repetition_frac", 0.1, "fraction", SourceKind.CONVENTION, "one completion in ten"),
         Threshold("repetition_many", 0.25, "fraction", SourceKind.MEASURED, _BASIS),
         companions.REWARD_DROP_Z,
@@ -173,7 +174,7 @@ CHECK = Check(
     ),
     look_alikes=(
         LookAlike("Short answers to a solved task repeat", "the reward is near its maximum: watch at most"),
-        LookAlike("Prompts that are mastered are answered alike", "most tied groups are all right: watch"),
+        LookAlike("Prompts that are mastered are answered alike", "groups that are all right are taken off the share"),
         LookAlike("A quarter of a group of four is the least there can be", "judged against 1/G"),
     ),
     sources=("Why GRPO training fails: rollout diversity", "docs/measurements.md: Diversity"),
