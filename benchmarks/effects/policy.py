@@ -6,6 +6,7 @@ import numpy as np
 
 from benchmarks.effects.draft import Draft, between, drift, here, ramp, replay, shares, start, steer, to_end
 from benchmarks.effects.reward import fall, flat, plain
+from rlvitals.schema import Event, EventKind
 
 
 def entropy_falls(d: Draft, left: float, reward_left: float | None = None) -> None:
@@ -70,6 +71,13 @@ def kl_negative_k3(d: Draft, nats: float) -> None:
 def kl_negative_k1(d: Draft, nats: float, sd: float) -> None:
     """A signed estimate goes from a mean of 0.005 nats to a negative one; its noise is `sd` nats per row."""
     d.columns["kl_ref"] = between(d, 0.005, nats) + sd * drift(d)
+
+
+def kl_anew(d: Draft, over: int, *, resumed: bool) -> None:
+    """KL falls to 0 and grows in line, to be at its own course again `over` rows later; `resumed`: at a resume."""
+    d.columns["kl_ref"][d.at :] *= np.minimum(np.arange(d.rows - d.at) / over, 1.0)
+    if resumed:
+        d.events = (*d.events, Event(EventKind.RESUME, int(d.step[d.at])))
 
 
 def cut(d: Draft, share: float) -> None:

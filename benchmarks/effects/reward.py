@@ -157,6 +157,14 @@ def gold_missed(d: Draft, share: float, *, from_start: bool) -> None:
     d.columns["gold_missed/code"] = d.rng.binomial(given.astype(int), share * ramp(d)).astype(float)
 
 
+def events(d: Draft, cases: str, found: str, share: float, *, from_start: bool) -> None:
+    """Of a tenth of the rollouts, counted in one column, a share is counted in another one too."""
+    d.at = 0 if from_start else d.at
+    n = d.rng.poisson(0.1 * d.rollouts, d.rows)
+    d.columns[f"rollouts/{cases}"] = n.astype(float)
+    d.columns[f"rollouts/{found}"] = d.rng.binomial(n, share * ramp(d)).astype(float)
+
+
 def _need_evals(d: Draft) -> None:
     if not d.evals:
         raise NoRoom

@@ -46,6 +46,13 @@ def copies(d: Draft, share: float) -> None:
     fact(d, "tied_law_frac", 0.1, 0.1, 0.01)
 
 
+def same_prompts(d: Draft, sets: int) -> None:
+    """So many sets of 16 prompts come in turn, other ones at every step before."""
+    turn = np.arange(d.rows) % sets
+    d.columns["rollouts/prompt_checksum"] = np.where(ramp(d) > 0, turn, 1_000.0 + np.arange(d.rows)).astype(float)
+    d.columns["rollouts/prompts_n"] = np.full(d.rows, 16.0)
+
+
 def streaks(d: Draft, log10: float, every: int) -> None:
     """Every so many steps a stretch of groups has a chance of 10^log10."""
     hit = (ramp(d) > 0) & (np.arange(d.rows) % every == 0)

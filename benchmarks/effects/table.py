@@ -112,6 +112,26 @@ EFFECTS: Mapping[str, tuple[Effect, ...]] = {
             partial(reward.gold_missed, share=1.0, from_start=False),
         ),
     ),
+    "R020": (
+        Effect(
+            "a tenth of the answers with another number is scored right, from the first step on",
+            partial(reward.events, cases="other_answer_n", found="other_answer_paid", share=0.1, from_start=True),
+        ),
+        Effect(
+            "half of them, from a later step on",
+            partial(reward.events, cases="other_answer_n", found="other_answer_paid", share=0.5, from_start=False),
+        ),
+    ),
+    "R021": (
+        Effect(
+            "four fifths of the right answers are not read, from the first step on",
+            partial(reward.events, cases="right_n", found="right_unread_n", share=0.8, from_start=True),
+        ),
+        Effect(
+            "all of them, from a later step on",
+            partial(reward.events, cases="right_n", found="right_unread_n", share=1.0, from_start=False),
+        ),
+    ),
     "S001": (
         Effect("60% of the groups are tied", partial(signal.tied, share=0.6)),
         Effect(
@@ -284,6 +304,13 @@ EFFECTS: Mapping[str, tuple[Effect, ...]] = {
             partial(policy.kl_negative_k1, nats=-0.02, sd=0.01),
         ),
     ),
+    "K005": (
+        Effect(
+            "KL starts anew from 0 and is at its own course again 10 rows later",
+            partial(policy.kl_anew, over=10, resumed=False),
+        ),
+        Effect("the same 30 rows later, at a resume", partial(policy.kl_anew, over=30, resumed=True)),
+    ),
     "Y001": (
         Effect(
             "the log-probability gap jumps to 5 times its level, at least 0.05 nats", partial(data.gap_jump, factor=5.0)
@@ -335,6 +362,10 @@ EFFECTS: Mapping[str, tuple[Effect, ...]] = {
     "T007": (
         Effect("success on one of two tiers falls by 0.2 within 20 rows", partial(rollouts.tier_forgotten, by=0.2)),
         Effect("success on one of two tiers falls by 0.5 within 20 rows", partial(rollouts.tier_forgotten, by=0.5)),
+    ),
+    "T008": (
+        Effect("8 sets of 16 prompts come in turn", partial(rollouts.same_prompts, sets=8)),
+        Effect("the same 16 prompts come at every step", partial(rollouts.same_prompts, sets=1)),
     ),
     "R016": (
         Effect("every fifth step holds a stretch of chance 10^-5", partial(rollouts.streaks, log10=-5.0, every=5)),

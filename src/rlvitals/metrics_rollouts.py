@@ -263,6 +263,26 @@ ROLLOUT_METRICS: tuple[Metric, ...] = (
         "Those of them that earned nothing.",
         "0.", what_to_log=1,
     ),
+    Metric(
+        "rollouts/right_n", "rollouts", 0, INF,
+        "Sampled rollouts that were scored right, or end with the gold answer, parsed to nothing and earned nothing.",
+        "Rises as the task is learnt.", what_to_log=1,
+    ),
+    Metric(
+        "rollouts/right_unread_n", "rollouts", 0, INF,
+        "Those of them that were parsed to nothing and earned nothing.",
+        "0: every right answer is read.", what_to_log=1,
+    ),
+    Metric(
+        "rollouts/other_answer_n", "rollouts", 0, INF,
+        "Rollouts whose parsed answer is a number other than the gold one, or empty where that is a number.",
+        "Falls as the task is learnt.", what_to_log=1,
+    ),
+    Metric(
+        "rollouts/other_answer_paid", "rollouts", 0, INF,
+        "Those of them that were scored right.",
+        "0.", what_to_log=1,
+    ),
     # reward against length and order
     Metric(
         "rollouts/length_corr_equal", "correlation", -1, 1,
@@ -395,6 +415,16 @@ ROLLOUT_METRICS: tuple[Metric, ...] = (
         "rollouts/sampler_version_code", "1", 0, INF,
         "A number that stands for the sampler configurations of the step.",
         "The same all run long.",
+    ),
+    Metric(
+        "rollouts/prompts_n", "prompts", 0, INF,
+        "Different prompts of the step.",
+        "The configured number, or a little fewer where the set is small.",
+    ),
+    Metric(
+        "rollouts/prompt_checksum", "1", 0, INF,
+        "A number that stands for the set of prompts of the step.",
+        "Another one at every step.",
     ),
     Metric(
         "rollouts/temperature_min", "1", 0, INF,

@@ -131,7 +131,7 @@ CHECK = Check(
             rollback=Rollback.BEFORE_ONSET,
         ),
     },
-    leads_to=("S001", "R010", "R012", "R014"),
+    leads_to=("R021", "S001", "R010", "R012", "R014"),
     look_alikes=(
         LookAlike("a hard source that succeeds now and then", "its reward is not the same in 20 logged steps"),
         LookAlike("all sources at their floor", "T001 or R001: nothing tells one source from the others"),

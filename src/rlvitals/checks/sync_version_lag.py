@@ -82,10 +82,15 @@ def _frozen(view: View, limits: Mapping[str, Threshold]) -> Finding | None:
     steps, versions = view.recent(VERSION)
     since = view.frozen_since(VERSION)
     rows = int((steps >= since).sum())
+    what_steps = "steps"
+    if view.count("grad_norm"):  # a step without an update makes no new version
+        what_steps = "steps with an update"
+        trained, norm = view.recent("grad_norm")
+        rows = int(((trained >= since) & (norm > 0)).sum())
     if since < 0 or rows < limit.value or versions.size == 0:
         return None
     text = (
-        f"the newest rollouts of {rows} steps, {since} to {int(steps[-1])}, all carry policy version "
+        f"the newest rollouts of {rows} {what_steps}, {since} to {int(steps[-1])}, all carry policy version "
         f"{fmt(float(versions[-1]))}; limit {limit}"
     )
     shown = view.examples("versions", 2)

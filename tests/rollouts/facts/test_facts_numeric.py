@@ -15,7 +15,9 @@ from rlvitals.rollouts.facts import (
     index_order,
     length_coupling,
     lengths,
+    other_number,
     outcomes,
+    prompt_set,
     settings,
     stop_families,
     stops,
@@ -114,6 +116,51 @@ def test_verifier_failures_that_have_a_reward() -> None:
     assert found["verifier_seconds_max"] == {1: 5.0}
     (example,) = fold([b], (verifier.FACT,)).examples
     assert (example.shows, example.step, example.reward) == ("verifier", 1, 1.0)
+
+
+def test_other_numbers_that_are_paid() -> None:
+    parsed = ["4", "5", "5", "", None, "1/2", "1,000", "3.141", "50%", "7", "2.9"]
+    gold = ["4", "4", "4", "4", "4", "0.5", "1000", "3.14159", "0.5", "seven", "3.1"]
+    paid = [1.0, 1.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 1.0]
+    found = says(other_number.FACT, batch(parsed=parsed, gold=gold, reward=paid))
+    # 5 and 5 and "" against 4, and 2.9 against 3.1; a fraction, a comma, a rounded decimal, a percentage, a word: not
+    assert (found["other_answer_n"], found["other_answer_paid"]) == ({1: 4.0}, {1: 3.0})
+
+
+def test_other_numbers_whose_verifier_failed_are_left_to_its_own_check() -> None:
+    b = batch(parsed=["5", "5"], gold=["4", "4"], reward=[1.0, 1.0], correct=[1.0, 0.0], verifier_status=["error", ""])
+    found = says(other_number.FACT, b)
+    assert (found["other_answer_n"], found["other_answer_paid"]) == ({1: 1.0}, {1: 0.0})
+
+
+def test_the_set_of_prompts_counts_whatever_its_order_and_how_often_each_stands_in_it() -> None:
+    asked = ["a", "a", "b", "b", "b", "a", "b", "a", "a", "c", None, "a"]
+    found = says(prompt_set.FACT, batch(step=[1] * 4 + [2] * 3 + [3] * 5, prompt_id=asked))
+    assert found["prompts_n"] == {1: 2.0, 2: 2.0, 3: 2.0}
+    sums = found["prompt_checksum"]
+    assert sums[1] == sums[2] != sums[3]
+
+
+def test_tasks_of_one_prompt_are_told_apart_by_their_gold_answer() -> None:
+    found = says(prompt_set.FACT, batch(step=[1, 1, 2, 2], prompt_id="play", gold=["x", "y", "x", "z"]))
+    assert found["prompts_n"] == {1: 2.0, 2: 2.0}
+    assert found["prompt_checksum"][1] != found["prompt_checksum"][2]
+
+
+def test_the_text_of_prompts_stands_in_for_ids_and_without_both_nothing_is_said() -> None:
+    texts = says(prompt_set.FACT, batch(step=[1, 2], prompt=["a", "a"]))
+    assert texts["prompt_checksum"][1] == texts["prompt_checksum"][2]
+    assert not any(says(prompt_set.FACT, batch(reward=[1.0, 0.0])).values())
+
+
+def test_sets_of_prompts_merge_whatever_the_order_and_the_division() -> None:
+    rng = np.random.default_rng(5)
+    steps, asked = rng.integers(1, 6, 200), [f"p{i}" for i in rng.integers(0, 9, 200)]
+    whole = batch(step=steps, prompt_id=asked, gold=[None if i % 2 else "4" for i in range(200)])
+    assert all(merges(prompt_set.FACT, whole, cut) for cut in (1, 77, 199))
+    mixed = whole.take(rng.permutation(200))
+    parts = [mixed.take(slice(a, a + 40)) for a in range(0, 200, 40)]
+    assert says(prompt_set.FACT, *parts) == says(prompt_set.FACT, whole)
 
 
 def test_gold_answers_that_earn_nothing() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlvitals.rollouts.facts import copies, phrases, raw_output, repetition, similar
+from rlvitals.rollouts.facts import copies, gold_at_end, phrases, raw_output, repetition, similar
 from rlvitals.rollouts.facts.raw_output import reads_as_failure, verdict
 from rlvitals.rollouts.facts.repetition import loops_at_end, packed
 from rlvitals.rollouts.facts.similar import approach, signatures
@@ -41,6 +41,17 @@ def prose(seed: int, words: int = 80) -> str:
     return " ".join(
         f"{WORDS[i]}{j}" for i, j in zip(rng.integers(0, 19, words), rng.integers(0, 50, words), strict=True)
     )
+
+
+def test_completions_that_end_with_the_gold_answer() -> None:
+    texts = ["so it is 131.", "3+1131", "131", "the answer: 131", "131 or so", "x = -131", None]
+    found = says(gold_at_end.FACT, batch(completion=texts, gold=["131"] * 7, reward=[0.0, 0, 1, 0, 0, 0, 0]))
+    assert (found["right_n"], found["right_unread_n"]) == ({1: 3.0}, {1: 2.0})
+
+
+def test_a_parsed_answer_is_left_to_the_comparison_with_the_gold_one() -> None:
+    b = batch(completion=["it is 7", "it is 7"], gold=["7", "7"], reward=[0.0, 0.0], parsed=["8", None])
+    assert says(gold_at_end.FACT, b)["right_unread_n"] == {1: 1.0}
 
 
 def test_copies_explain_tied_groups() -> None:
