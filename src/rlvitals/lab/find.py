@@ -7,7 +7,7 @@ import importlib
 import importlib.util
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -15,15 +15,23 @@ from rlvitals.errors import InputError, Problem
 from rlvitals.lab.fault import Fault, Healthy
 
 ALL, NONE = "all", "none"
+LIST = "List them: rlvitals lab list"
+OF_THE_LAB = "The lab's own by name: rlvitals lab list"
 MAX_SEEDS = 10_000  # of one call (convention)
 Subject = Fault | Healthy
 
 
-def subject_of(name: str, source: str, *, healthy: bool) -> Subject:
-    """Return one fault or healthy run: the lab's own, or the one that "module:NAME" names. Raises InputError."""
+def subject_of(name: str, source: str, *, healthy: bool, where: str = "") -> Subject:
+    """Return one fault or healthy run: the lab's own, or the one that "module:NAME" names.
+
+    `where` is the argument that an error speaks of. Raises InputError.
+    """
     if source:
-        return _load(source)
-    return choose([name], healthy=healthy)[0]
+        return _load(source, where or "--fault")
+    known, others = _known(healthy=healthy)
+    if name not in known:
+        raise InputError(_unknown(name, known, others, where or _option(healthy=healthy), healthy=healthy))
+    return known[name]
 
 
 def choose(names: Sequence[str], *, healthy: bool) -> list[Subject]:
@@ -31,21 +39,45 @@ def choose(names: Sequence[str], *, healthy: bool) -> list[Subject]:
 
     Raises InputError with every unknown name.
     """
-    from rlvitals.lab.faults import FAULTS
-    from rlvitals.lab.healthy import HEALTHY
-
-    known: dict[str, Subject] = {s.name: s for s in (HEALTHY if healthy else FAULTS)}
+    known, others = _known(healthy=healthy)
     wanted = [n for n in names if n not in (ALL, NONE)]
-    where = "--healthy" if healthy else "--faults"
-    problems = []
-    for name in wanted:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"Nearest: {near[0]}" if near else "List them: rlvitals lab list"
-            problems.append(Problem("no such run in the lab", where, repr(name), "a name, all or none", hint))
+    where = _option(healthy=healthy)
+    problems = [_unknown(n, known, others, where, healthy=healthy) for n in wanted if n not in known]
     if problems:
         raise InputError(*problems)
     return [s for s in known.values() if ALL in names or s.name in wanted]
+
+
+def _known(*, healthy: bool) -> tuple[dict[str, Subject], dict[str, Subject]]:
+    """Return by name what is asked for, and what the other option has."""
+    from rlvitals.lab.faults import FAULTS
+    from rlvitals.lab.healthy import HEALTHY
+
+    faults: dict[str, Subject] = {s.name: s for s in FAULTS}
+    runs: dict[str, Subject] = {s.name: s for s in HEALTHY}
+    return (runs, faults) if healthy else (faults, runs)
+
+
+def _option(*, healthy: bool) -> str:
+    return "--healthy" if healthy else "--faults"
+
+
+def _unknown(
+    name: str, known: Mapping[str, Subject], others: Mapping[str, Subject], where: str, *, healthy: bool
+) -> Problem:
+    """Return what to say of a name that is none, in the words of the argument that it was given to."""
+    kind, other = ("healthy run", "fault") if healthy else ("fault", "healthy run")
+    expected = "the name of a " + kind + (", all or none" if where.startswith("--") else ", or module:NAME")
+    hint = _near(name, known) + LIST
+    if name in others:
+        hint = f"It is a {other}: rlvitals lab run {_option(healthy=not healthy)} {name}"
+    return Problem(f"no such {kind} in the lab", where, repr(name), expected, hint)
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    """Return "Nearest: x. " for the closest known name, "" when none is close."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"Nearest: {near[0]}. " if near else ""
 
 
 def seeds_of(text: str) -> tuple[int, ...]:
@@ -65,13 +97,16 @@ def seeds_of(text: str) -> tuple[int, ...]:
     return tuple(found)
 
 
-def own_faults(sources: Sequence[str]) -> list[tuple[Subject, str]]:
-    """Return the user's faults with their sources. Raises InputError with every one that cannot be used."""
+def own_faults(sources: Sequence[str], where: str = "--fault") -> list[tuple[Subject, str]]:
+    """Return the user's faults with their sources. Raises InputError with every one that cannot be used.
+
+    `where` is the argument that they were given to.
+    """
     problems: list[Problem] = []
     found: list[tuple[Subject, str]] = []
     for source in sources:
         try:
-            found.append((_load(source), source))
+            found.append((_load(source, where), source))
         except InputError as error:
             problems.extend(error.problems)
     if problems:
@@ -79,18 +114,28 @@ def own_faults(sources: Sequence[str]) -> list[tuple[Subject, str]]:
     return found
 
 
-def _load(source: str) -> Subject:
+def _load(source: str, where: str) -> Subject:
     place, _, name = source.rpartition(":")
     expected = "module:NAME or path/to/file.py:NAME of a rlvitals.lab.fault.Fault"
     if not place or not name:
-        raise InputError(Problem("no such fault", "--fault", repr(source), expected))
+        known, _ = _known(healthy=False)
+        hint = f"It is a fault of the lab: rlvitals lab run --faults {source}" if source in known else ""
+        hint = hint or _near(source, known) + OF_THE_LAB
+        raise InputError(Problem("no such fault", where, repr(source), expected, hint))
+    at = f"{where} {source}"
     try:
-        found = getattr(_module(place), name)
+        module = _module(place)
+        found = getattr(module, name, None)
     except Exception as error:  # the user's own code may fail in any way
         said = f"{type(error).__name__}: {error}"[:300]
-        raise InputError(Problem("the fault cannot be loaded", f"--fault {source}", said, expected)) from error
+        raise InputError(Problem("the fault cannot be loaded", at, said, expected, OF_THE_LAB)) from error
+    own = [n for n, value in vars(module).items() if isinstance(value, Fault | Healthy)]
+    if found is None:
+        has = f"the faults {', '.join(own[:12])}" if own else "no fault in it"
+        raise InputError(Problem(f"the module has no {name}", at, has, expected, _near(name, own) + OF_THE_LAB))
     if not isinstance(found, Fault | Healthy):
-        raise InputError(Problem("this is no fault", f"--fault {source}", f"a {type(found).__name__}", expected))
+        hint = _near(name, own) + OF_THE_LAB
+        raise InputError(Problem("this is no fault", at, f"a {type(found).__name__}", expected, hint))
     return found
 
 

@@ -24,10 +24,13 @@ FAULT = Fault(
     place=Place.TASK,
     inject=inject,
     strengths=(Strength("16 prompts", 16.0),),
-    roots=("H001", "H002", "H003", "T002", "R009", "S001"),
-    allowed=("S001", "R009", "H001", "H002", "H003", "T002", "K001", "O002", "E001"),
+    roots=("T008", "H001", "H002"),
+    allowed=("H003", "T002", "R009", "S001", "K001", "O002", "E001"),
+    invariant=True,
     fix="Draw prompts from the whole set, and watch how often each comes.",
     hidden={
-        "trl": "no held-out score is logged",
+        "trl": "neither the prompts of a step nor a held-out score are logged",
+        "verl": "the prompts of a step are not logged: at most that held-out does not follow",
+        "chapter7": "the prompts of a step are not logged: at most that held-out does not follow",
     },
 )

@@ -30,7 +30,7 @@ FAULT = Fault(
     inject=inject,
     strengths=(Strength("one of two families", 1.0),),
     roots=("R006",),
-    allowed=("S001", "R009", "R010", "R015", "R016", "T007", "H001", "R019", "U002", "O002", "T002", "H003"),
+    allowed=("S001", "R009", "R010", "R015", "R016", "T007", "H001", "R019", "U002", "O002", "T002", "H003", "R021"),
     settings={"task": "arithmetic:tiers=1+2"},
     fix="Parse that family's answers too; look at the reward of each family apart.",
     invariant=True,

@@ -38,15 +38,13 @@ FAULT = Fault(
     place=Place.TRAINER,
     inject=inject,
     strengths=(Strength("once", 1.0, Harm.NONE),),
-    roots=("D010",),
+    roots=("K005", "D010"),
     allowed=("K003", "K001", "D005", "U002"),
+    invariant=True,
     start=60,
     settings={"warmup_steps": 10},
     fix="Save and load optimizer, scheduler, random state and reference with the weights.",
     hidden={
-        "own": "a divergence that starts anew looks like a reference that is reset on purpose",
-        "trl": "a divergence that starts anew looks like a reference that is reset on purpose",
-        "verl": "neither divergence nor optimizer state is logged; the learning rate alone shows it",
         "chapter7": "neither divergence, learning rate nor gradient norm is logged",
     },
 )

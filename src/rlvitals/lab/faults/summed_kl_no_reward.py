@@ -25,7 +25,7 @@ FAULT = Fault(
     place=Place.TRAINER,
     inject=inject,
     strengths=(Strength("coefficient 0.1", 0.1),),
-    roots=("K004", "R001", "T001", "K001"),
+    roots=("K004", "R021", "R001", "T001", "K001"),
     allowed=("R001", "T001", "S001", "K001", "K004", "E001", "E002", "E003", "E004", "L001", "L002", "L003", "L004",
              "H001", "H002", "H003", "U002", "U003", "O002", "O003", "R010", "R013", "R004", "S005", "U010", "R015",
              "L005"),

@@ -22,5 +22,8 @@ FAULT = Fault(
     allowed=("S001", "R009", "R010", "U007", "U008", "K002", "H003"),
     fix="Train on a harder tier, or stop: the task is solved.",
     invariant=True,
+    hidden=dict.fromkeys(
+        ("verl", "chapter7"), "neither spread nor held-out score: solved, or a verifier that accepts everything"
+    ),
     steps=160,
 )

@@ -6,7 +6,7 @@ from rlvitals.env import Item, Step, VerifierStatus
 from rlvitals.grpo.config import Config
 from rlvitals.grpo.parts import Parts
 from rlvitals.grpo.tasks.arithmetic import final_answer
-from rlvitals.lab.fault import Fault, Injection, Place, Strength
+from rlvitals.lab.fault import Fault, Harm, Injection, Place, Strength
 from rlvitals.lab.faults.common import answering, scored
 
 
@@ -23,24 +23,13 @@ FAULT = Fault(
     broken="The test is `answer in gold`, so the empty answer is right.",
     place=Place.REWARD,
     inject=inject,
-    strengths=(Strength("answer in gold", 1.0),),
-    roots=("H001", "H002", "R003", "R018", "L003"),
-    allowed=(
-        "L003",
-        "H001",
-        "H002",
-        "H003",
-        "E001",
-        "S001",
-        "R009",
-        "O002",
-        "K001",
-        "T002",
-        "O004",
-        "R018",
-        "L004",
-    ),
+    strengths=(Strength("answer in gold", 1.0, Harm.NONE),),
+    roots=("R020", "H001", "H002"),
+    allowed=("L003", "H003", "E001", "S001", "R009", "O002", "K001", "T002", "O004", "R018", "L004", "R003"),
+    invariant=True,
     fix="Compare the whole answer, and probe the verifier with an empty one: rlvitals audit probe.",
-    hidden={"trl": "no held-out score is logged: a collapse of the length is all that shows"},
+    hidden=dict.fromkeys(
+        ("trl", "verl", "chapter7"), "without rollouts a share of wrong answers that is paid does not show"
+    ),
     steps=160,
 )

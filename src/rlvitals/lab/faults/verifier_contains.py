@@ -22,10 +22,13 @@ FAULT = Fault(
     broken="An answer counts as right when the gold one occurs anywhere in the completion.",
     place=Place.REWARD,
     inject=inject,
-    strengths=(Strength("gold anywhere", 1.0, Harm.MILD),),
-    roots=("H001", "H002", "R003", "L002"),
-    allowed=("L002", "L001", "H001", "H002", "H003", "S001", "R009", "K001", "T002", "L004", "L006"),
+    strengths=(Strength("gold anywhere", 1.0, Harm.NONE),),
+    roots=("R020", "H001", "H002"),
+    allowed=("L002", "L001", "H003", "S001", "R009", "K001", "T002", "L004", "L006", "R003"),
+    invariant=True,
     fix="Read the answer from its place, and probe the verifier: rlvitals audit probe.",
-    hidden={"trl": "no held-out score is logged: a reward that rises looks like learning"},
+    hidden=dict.fromkeys(
+        ("trl", "verl", "chapter7"), "without rollouts a share of wrong answers that is paid does not show"
+    ),
     steps=160,
 )

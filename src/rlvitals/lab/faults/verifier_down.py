@@ -1,4 +1,4 @@
-"""The verifier is down: every call fails and the default credit is paid."""
+"""The verifier is down: every call fails, the exception is caught, and the default credit is paid."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ def inject(given: Injection) -> tuple[Config, Parts]:
     def answer(item: Item, text: str, step: Step, now: int) -> Step:
         if now < given.start:
             return step
-        return scored(step, given.value, status=VerifierStatus.ERROR, raw="ConnectionError: default credit")
+        # as reward code does that catches every exception: what comes out is an ordinary verdict
+        status = VerifierStatus.RIGHT if given.value >= 1.0 else VerifierStatus.WRONG
+        return scored(step, given.value, status=status, raw="ConnectionError: refused")
 
     return answering(given, answer)
 
@@ -23,10 +25,9 @@ FAULT = Fault(
     broken="From the start step on every verification fails and gives the same default reward.",
     place=Place.REWARD,
     inject=inject,
-    strengths=(Strength("default 0.5", 0.5), Strength("default 1", 1.0)),
-    roots=("R011", "R017", "R001", "R002", "R007"),
+    strengths=(Strength("default 0", 0.0), Strength("default 1", 1.0)),
+    roots=("R017", "R011", "R020", "R001", "R002"),
     allowed=(
-        "R001",
         "S001",
         "R010",
         "R014",
@@ -39,12 +40,11 @@ FAULT = Fault(
         "T002",
         "R016",
         "H003",
-        "R017",
-        "R011",
         "D005",
         "R013",
-        "R002",
         "H001",
+        "R007",
+        "R021",
     ),
     start=40,
     fix="Bring the verifier back; errors never become a reward.",

@@ -24,8 +24,12 @@ FAULT = Fault(
     place=Place.REWARD,
     inject=inject,
     strengths=(Strength("last digit", 1.0),),
-    roots=("H001", "H002", "R003"),
-    allowed=("L003", "H001", "H002", "H003", "E001", "S001", "R009", "O002", "K001", "T002", "L002"),
+    roots=("R020", "H001", "H002"),
+    allowed=("L003", "H003", "E001", "S001", "R009", "O002", "K001", "T002", "L002", "R003"),
+    invariant=True,
     fix="Compare the whole answer, and score twenty rollouts by hand: rlvitals audit score.",
-    hidden={"trl": "no held-out score is logged: a reward that rises looks like learning"},
+    hidden=dict.fromkeys(
+        ("trl", "verl", "chapter7"),
+        "a reward above the held-out score from the first step on may be easier training tasks",
+    ),
 )
