@@ -6,13 +6,34 @@ import math
 
 import numpy as np
 
-from rlvitals.check import Onset, Plan, Rollback
+from rlvitals.check import Family, Onset, Plan, Rollback, Verdict
 from rlvitals.checks.held import errors
-from rlvitals.diagnosis import RollbackTarget
+from rlvitals.diagnosis import Diagnosis, RollbackTarget
 from rlvitals.schema import Event, EventKind
 from rlvitals.view import Held, View
 
 NOTHING = RollbackTarget(Rollback.NONE, None, "", "no finding asks for it")
+OF_THE_LOG = (Family.ENTROPY, Family.UPDATE, Family.LEASH)  # what a trainer's step log shows and rollouts do not
+
+
+def unseen(diagnosis: Diagnosis) -> str:
+    """Return why it cannot be said that no rollback is needed, "" where it can or one is named.
+
+    No finding is no reason to stay where nothing could be looked at: a dump of rollouts alone shows neither entropy nor
+    update nor KL, and a run too short to judge shows no trend.
+    """
+    if diagnosis.rollback.kind is not Rollback.NONE:
+        return ""
+    if no_step_log(diagnosis):
+        return "entropy, KL to the reference and the update are not in these files; a trainer's step log has them"
+    if diagnosis.verdict is Verdict.CANNOT_SAY:
+        return diagnosis.headline.removeprefix("Cannot say: ").rstrip(".")
+    return ""
+
+
+def no_step_log(diagnosis: Diagnosis) -> bool:
+    """Return whether nothing was seen of what a trainer logs per step and rollouts do not hold."""
+    return {family.label for family in OF_THE_LOG} <= set(diagnosis.coverage.blind_families)
 
 
 def rollback_target(plan: Plan, onset: Onset, view: View, what: str = "the root cause") -> RollbackTarget:

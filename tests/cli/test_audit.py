@@ -179,3 +179,47 @@ def test_a_limit_that_is_no_number_is_refused(tmp_path: Path) -> None:
     code, _, err = run("preflight", rollouts(tmp_path / "base.jsonl", 0.5), "--solved-at", "nan")
     assert code == 2
     assert "a finite number" in err
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "the file is empty; found 0 bytes"),
+        ("\n\n", "the file has no row; found 2 bytes, only blank lines, a header or an empty list"),
+        ("[]", "the file has no row; found 2 bytes, only blank lines, a header or an empty list"),
+        ("{}\n{}\n", "the file has no value; found 2 rows without one"),
+        ("no json\n", "no row could be read; found only this: 1 broken line was skipped"),
+    ],
+)
+def test_a_file_without_rows_is_told_with_a_line_as_it_should_be(tmp_path: Path, content: str, said: str) -> None:
+    nothing, tasks = tmp_path / "nothing.jsonl", task_file(tmp_path / "tasks.jsonl")
+    nothing.write_text(content)
+    task = """expected one row per task, such as this line of JSON: {"prompt": "What is 2 + 3?", "answer": "5"}"""
+    rollout = (
+        """expected one row per rollout, such as this line of JSON: {"prompt": "What is 2 + 3?", "completion": "5","""
+    )
+    for args, line in (
+        (["audit", "probe", "json:loads", "--tasks", nothing], task),
+        (["audit", "leakage", nothing, "--train", tasks], task),
+        (["audit", "leakage", tasks, "--train", nothing], task),
+        (["audit", "probe", "json:loads", "--tasks", tasks, "--logged", nothing], rollout),
+        (["preflight", nothing], rollout),
+        (["preflight", nothing, "--map", "reward=score"], rollout),
+    ):
+        code, out, err = run(*args)
+        assert (code, out) == (2, "")
+        assert f"rlvitals: {nothing}: {said}; {line}" in err
+
+
+def test_full_marks_that_nothing_reaches_are_told_with_the_highest_reward(tmp_path: Path) -> None:
+    path = rollouts(tmp_path / "base.jsonl", 0.5)
+    _, out, err = run("preflight", path, "--solved-at", "2")
+    assert "no prompt counts as solved: --solved-at is 2, and the highest reward of 320 rollouts is 1." in err
+    assert "such as --solved-at 1" in err
+    assert "0% of 320 rollouts" in out
+    for reached in ((), ("--solved-at", "1"), ("--solved-at", "0.5")):
+        assert "counts as solved" not in run("preflight", path, *reached)[2]
+    _, _, err = run("preflight", rollouts(tmp_path / "floor.jsonl", 0.0), "--solved-at", "1")
+    assert "the highest reward of 320 rollouts is 0. If the reward can't pay 1, look at the reward first" in err
+    _, _, err = run("audit", "score", path, "--solved-at", "2", stdin="q\n")
+    assert "--solved-at is 2, and the highest reward of 320 rollouts is 1." in err

@@ -28,6 +28,11 @@ runner = CliRunner()
         (["--resume"], "nothing to resume"),
         (["--resume", "--out", "nowhere"], "no run of this trainer in the folder"),
         (["--task", "arithmetik"], "Nearest: arithmetic"),
+        (["--task", "nope"], "task: unknown task; found 'nope'"),
+        (["--task", "nope", "--tracker", "tensorboard"], "task: unknown task; found 'nope'"),
+        (["--task", "arithmetic:tiers=9"], "unknown tier"),
+        (["--task", "arithmetic:tier=1"], "Nearest: tiers"),
+        (["--model", "./nowhere"], "the model can't be loaded"),
         (["--tracker", "abacus"], "--tracker: unknown tracker; found 'abacus'"),
         (["--warm-start", "nowhere.jsonl"], "no such file"),
         (["eval", "nowhere"], "no run of this trainer in the folder"),
@@ -40,6 +45,7 @@ def test_a_bad_call_is_refused(
     result = runner.invoke(app, ["train", *args])
     assert result.exit_code == 2, result.output
     assert said in result.output
+    assert result.output.startswith("rlvitals: ")  # the error, and no word before it
     assert list(tmp_path.iterdir()) == []
 
 

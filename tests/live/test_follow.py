@@ -231,9 +231,12 @@ def test_a_real_log_that_grows_gives_the_diagnosis_of_the_whole(
     same(follower, log)
 
 
-def test_the_command_prints_changes_and_ends_with_the_diagnosis(tmp_path: Path) -> None:
-    log = tmp_path / "metrics.jsonl"
-    command = [sys.executable, "-m", "rlvitals", "check", "--follow", str(log), "--format", "json"]
+@pytest.mark.parametrize("format", ["terminal", "json", "html", "to a file"])
+def test_the_command_prints_changes_and_ends_with_the_diagnosis(tmp_path: Path, format: str) -> None:
+    """As text both go to stdout; where stdout is a document it holds nothing else, and changes go to stderr."""
+    log, out_file = tmp_path / "metrics.jsonl", tmp_path / "found.json"
+    how = ["--format", format] if format != "to a file" else ["--out", str(out_file)]
+    command = [sys.executable, "-m", "rlvitals", "check", "--follow", str(log), *how]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     assert process.stderr.readline().startswith("Following ")
@@ -241,16 +244,23 @@ def test_the_command_prints_changes_and_ends_with_the_diagnosis(tmp_path: Path) 
     put(log, "".join(line(s) for s in range(1, 81)))
     assert "80 steps to step 80, read on line by line (jsonl)." in process.stderr.readline()
     assert process.stdout is not None
-    changes = [process.stdout.readline()]
+    said = process.stderr if format in ("json", "html") else process.stdout
+    changes = [said.readline()]
     while "D001" not in changes[-1]:
-        changes.append(process.stdout.readline())
+        changes.append(said.readline())
     assert "opened    D001 non-finite-values [stop]" in changes[-1]
     time.sleep(0.1)
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=60)
     assert process.returncode == 1
-    found = json.loads(out[out.index("{") :])
-    assert (found["verdict"], found["run"]["rows"]) == ("stop", 80)
+    if format == "terminal":
+        assert " STOP  grad_norm is not finite since step" in out
+    elif format == "html":
+        assert out.startswith("<!doctype html>")
+        assert out.rstrip().endswith("</html>")
+    else:
+        found = json.loads(out if format == "json" else out_file.read_text())
+        assert (found["verdict"], found["run"]["rows"]) == ("stop", 80)
 
 
 def test_what_cannot_be_followed_is_said(tmp_path: Path) -> None:

@@ -140,3 +140,37 @@ def test_names_from_disk_come_out_escaped(tmp_path: Path) -> None:
     shown = runner.invoke(app, ["rollback", str(run), "--format", "markdown"]).stdout
     assert "checkpoint-10" in shown
     assert "<img" not in shown
+
+
+def dump(path: Path, steps: int = 30, groups: int = 4) -> Path:
+    """Rollouts alone, of a run that learns."""
+    rows: list[dict[str, object]] = [
+        {"step": s, "group": f"{s}-{g}", "prompt": f"{g} + {s}?", "completion": f"it is {g + s + i}",
+         "gold": str(g + s), "reward": float(i <= s % 3)}
+        for s in range(1, steps + 1) for g in range(groups) for i in range(4)
+    ]  # fmt: skip
+    return write_jsonl(path, rows)
+
+
+@pytest.mark.parametrize("steps", [5, 30])
+def test_rollouts_alone_cannot_say_that_none_is_needed(tmp_path: Path, steps: int) -> None:
+    rollouts = str(dump(tmp_path / "rollouts.jsonl", steps))
+    done = runner.invoke(app, ["rollback", rollouts])
+    text = " ".join(done.stdout.split())
+    assert done.exit_code == 3, done.output
+    assert "rollouts.jsonl: cannot say" in text
+    assert "a trainer's step log has them" in text
+    assert "(such as trainer_state.json or metrics.jsonl), and its checkpoints (none is known here)" in text
+    assert "not needed" not in text
+    assert json.loads(runner.invoke(app, ["rollback", rollouts, "-f", "json"]).stdout)["kind"] == "unknown"
+    checked = " ".join(runner.invoke(app, ["check", rollouts]).stdout.split())
+    assert "Not needed" not in checked
+    if steps >= 20:  # below, the report has no line on it
+        assert "Rollback Cannot say: entropy, KL to the reference and the update are not in these files" in checked
+
+
+def test_a_run_too_short_to_judge_cannot_say_either(tmp_path: Path) -> None:
+    done = runner.invoke(app, ["rollback", str(write_jsonl(tmp_path / "log.jsonl", trl_rows(5)))])
+    assert done.exit_code == 3
+    assert "cannot say" in done.stdout
+    assert "5 usable steps; at least 20 are needed" in " ".join(done.stdout.split())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -21,7 +22,7 @@ from rlvitals.record.entry import Entry, Fix, Outcome, entry_of
 from rlvitals.record.lessons import last_lesson, sentence, task_of
 from rlvitals.schema import RunConfig
 from tests.cli.runs import trl_rows, write_jsonl
-from tests.record.runs import healthy, tied
+from tests.record.runs import healthy, tied, with_evals
 
 runner = CliRunner()
 
@@ -114,7 +115,37 @@ def test_the_next_run_finds_the_lesson_of_its_neighbour(tmp_path: Path) -> None:
     assert found.run == "first"
     assert "easier" in sentence(found)
     assert last_lesson(second, (tmp_path / "second",), "code") is None
-    assert task_of(replace(second, config=RunConfig(versions={"task": "gsm8k"}))) == "gsm8k"
+
+
+@pytest.mark.parametrize(
+    ("versions", "task"),
+    [
+        ({"task": "gsm8k"}, "gsm8k"),
+        ({"dataset": "math"}, "math"),
+        ({"environment": "arithmetic@0123456789ab"}, "arithmetic@0123456789ab"),
+        ({"environment": "2026-11-01", "reward": "v3"}, "unknown"),
+        ({}, "unknown"),
+    ],
+)
+def test_the_task_is_that_of_the_config_and_never_a_metric(versions: dict[str, str], task: str) -> None:
+    run = with_evals(healthy(), [0.1, 0.2, 0.3], name="reward")  # as TRL calls its held-out sets
+    assert task_of(replace(run, config=RunConfig(versions=versions))) == task
+    assert task_of(replace(run, config=RunConfig(versions=versions)), "mine") == "mine"
+
+
+def test_without_a_task_the_model_alone_must_be_known_and_the_same(tmp_path: Path) -> None:
+    (tmp_path / "second").mkdir()
+    file = store.record_file(tmp_path / "first")
+    for model in ("", "tiny"):
+        run = replace(tied(), config=RunConfig(model=model or None))
+        store.add(file, entry_of(diagnose(run), task_of(run)))
+    second = replace(healthy("second"), config=RunConfig(model="tiny"))
+    found = last_lesson(second, (tmp_path / "second",))
+    assert found is not None
+    assert (found.task, found.model) == ("unknown", "tiny")
+    assert sentence(found).startswith("Last recorded on this model, task unknown (")
+    assert last_lesson(healthy("third"), (tmp_path / "second",)) is None
+    assert last_lesson(second, (tmp_path / "second",), "math") is None
 
 
 def test_the_command_records_lists_and_closes(tmp_path: Path) -> None:
@@ -138,8 +169,20 @@ def test_check_shows_the_last_lesson(tmp_path: Path) -> None:
     first = write_jsonl(tmp_path / "a" / "log.jsonl", trl_rows(60, nan_from=30))
     second = write_jsonl(tmp_path / "b" / "log.jsonl", rows)
     for folder in ("a", "b"):
-        (tmp_path / folder / "rlvitals.toml").write_text('[config]\nmodel = "tiny"\n')
-    assert runner.invoke(app, ["record", str(first), "--note", "lower rate"]).exit_code == 0
+        (tmp_path / folder / "rlvitals.toml").write_text('[config]\nmodel = "tiny"\n[config.versions]\ntask = "sums"\n')
+    done = runner.invoke(app, ["record", str(first), "--note", "lower rate"])
+    assert (done.exit_code, done.stderr) == (0, "")
     shown = " ".join(runner.invoke(app, ["check", str(second)]).stdout.split())
     assert "Last recorded on this task and model (log.jsonl" in shown
     assert "lower rate" in shown
+
+
+def test_a_run_that_names_no_task_is_recorded_as_unknown_and_that_is_said(tmp_path: Path) -> None:
+    rows = [{**row, "eval_rewards/correct/mean": 0.2, "eval_reward": 0.3} for row in trl_rows(60, nan_from=30)]
+    log = write_jsonl(tmp_path / "run" / "log.jsonl", rows)
+    done = runner.invoke(app, ["record", str(log), "-f", "json"])
+    assert json.loads(done.stdout)["task"] == "unknown"
+    assert "Name it with --task NAME" in done.stderr
+    named = runner.invoke(app, ["record", str(log), "-f", "json", "--task", "gsm8k"])
+    assert json.loads(named.stdout)["task"] == "gsm8k"
+    assert named.stderr == ""

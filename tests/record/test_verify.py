@@ -110,5 +110,45 @@ def test_the_command_and_its_exit_codes(tmp_path: Path) -> None:
     done = runner.invoke(app, ["verify", log, "--since", "41", "-f", "json"])
     assert done.exit_code in (0, 1)
     assert '"answer":' in done.stdout
-    text = runner.invoke(app, ["verify", "--before", log, "--after", log])
+    fixed = str(write_jsonl(tmp_path / "fixed.jsonl", trl_rows(80)))  # started anew after the fix
+    text = runner.invoke(app, ["verify", "--before", log, "--after", fixed])
     assert "Verify" in text.stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (
+            ["RUN"],
+            "found RUN; expected RUN --since STEP, or both --before RUN and --after RUN. Say when the fix was made",
+        ),
+        (["RUN", "--before", "OLD"], "found RUN and --before; expected RUN --since STEP, or both --before RUN and"),
+        (["RUN", "--before", "OLD"], "Try: rlvitals verify --before OLD --after RUN"),
+        (["RUN", "--after", "OLD"], "Try: rlvitals verify --before RUN --after OLD"),
+        (["--before", "OLD"], "Name the run after it too: rlvitals verify --before OLD --after RUN"),
+        ([], "found neither;"),
+        (["--before", "nowhere", "--after", "RUN"], "--before nowhere: no such file or directory"),
+        (["--before", "note.txt", "--after", "RUN"], "--before note.txt: no metric rows found; found console content"),
+        (["--before", "note.txt", "--after", "RUN"], "in one run: rlvitals verify RUN --since STEP"),
+        (["--before", "note.txt", "--after", "note.txt"], "2 problems"),
+        (["--before", "RUN", "--after", "RUN"], "--before RUN: it is the same run as --after; found the same 40 rows"),
+        (
+            ["--before", "RUN", "--after", "COPY"],
+            "it is the same run as --after; found the same 40 rows, steps 41 to 80",
+        ),
+        (["--before", "RUN", "--after", "OLD"], "it is not older than --after; found steps 41 to 80; --after OLD has"),
+        (["--before", "RUN", "--after", "OLD"], "The other way round: rlvitals verify --before OLD --after RUN"),
+    ],
+)
+def test_what_is_no_earlier_run_is_refused(
+    args: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = trl_rows(80)
+    for name, part in (("OLD", rows[:40]), ("RUN", rows[40:]), ("COPY", rows[40:])):
+        write_jsonl(tmp_path / name, part)
+    (tmp_path / "note.txt").write_text("hello\n")
+    monkeypatch.chdir(tmp_path)
+    found = runner.invoke(app, ["verify", *args])
+    assert found.exit_code == 2, found.output
+    assert said in found.stderr
+    assert found.stdout == ""

@@ -108,6 +108,23 @@ def tasks_of_rows(rows: Sequence[Row]) -> tuple[Item, ...]:
     return tuple(found.values())
 
 
+def out_of_reach(rows: Sequence[Row], given: float | None) -> str:
+    """Return a hint where no reward reaches the given full marks, "" where one does or a verdict counts instead.
+
+    The highest reward seen may still lie below what the reward can pay, so this is said and nothing is refused.
+    """
+    rewards = [r.reward for r in rows if math.isfinite(r.reward) and math.isnan(r.correct)]
+    if given is None or not rewards or given <= max(rewards):
+        return ""
+    top, count = max(rewards), f"{len(rewards):,} rollout{'s' * (len(rewards) > 1)}"
+    lower = f"give what the reward pays for a right answer, such as --solved-at {top:g}"
+    hint = lower if top > 0 else "look at the reward first: rlvitals audit probe"  # only the floor was ever paid
+    return (
+        f"no prompt counts as solved: --solved-at is {given:g}, and the highest reward of {count} is {top:g}. If the "
+        f"reward can't pay {given:g}, {hint}"
+    )
+
+
 def full_marks(rows: Sequence[Row], given: float | None) -> float:
     """Return the reward that counts as right: the given one, else the highest seen where rewards take few values.
 

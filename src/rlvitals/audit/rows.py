@@ -123,6 +123,8 @@ def read_rows(path: Path, given: Mapping[str, str] | None = None, *, needs: Sequ
     if unknown:
         raise InputError(*unknown)
     records, notes = _records(path)
+    if not any(records):  # no key to speak of: "no prompt found" would only mislead
+        raise InputError(_empty(path, notes, needs, len(records)))
     seen: dict[str, None] = {}
     for record in records[:1000]:
         seen.update(dict.fromkeys(record))
@@ -143,9 +145,26 @@ def read_rows(path: Path, given: Mapping[str, str] | None = None, *, needs: Sequ
         raise InputError(*problems)
     used = {k.partition(".")[0] for k in keys.values()}
     rows = tuple(_row(i, r, keys, used, path.name) for i, r in enumerate(records))
-    if not rows:
-        raise InputError(Problem("no row could be read", str(path), "; ".join(notes) or "an empty file"))
     return Rows(rows, keys, tuple(notes), str(path))
+
+
+def _empty(path: Path, notes: Sequence[str], needs: Sequence[str], blank: int) -> Problem:
+    """Return what to say of a file without a single value: why, and what a line of it should look like."""
+    shown = {"prompt": "What is 2 + 3?", **({} if needs else {"completion": "5", "reward": 1.0}), "answer": "5"}
+    line = f"one row per {'task' if needs else 'rollout'}, such as this line of JSON: {json.dumps(shown)}"
+    size = path.stat().st_size
+    if blank:
+        what, found = "the file has no value", f"{blank} row{'s' * (blank > 1)} without one"
+    elif notes:
+        what, found = "no row could be read", f"only this: {'; '.join(notes)}"
+    elif size:
+        what, found = (
+            "the file has no row",
+            f"{size} byte{'s' * (size > 1)}, only blank lines, a header or an empty list",
+        )
+    else:
+        what, found = "the file is empty", "0 bytes"
+    return Problem(what, str(path), found, line)
 
 
 def _key(role: str, given: Mapping[str, str], records: Sequence[Mapping[str, object]]) -> str | None:
@@ -202,7 +221,7 @@ def _jsonl(data: bytes) -> tuple[list[dict[str, object]], list[str]]:
             out.append(found)
         else:
             broken += 1
-    notes = [f"{broken} broken lines were skipped"] if broken else []
+    notes = [f"{broken} broken line{'s were' if broken > 1 else ' was'} skipped"] if broken else []
     return out, notes + ([f"{encoded} lines are not UTF-8; what could not be read shows as �"] if encoded else [])
 
 

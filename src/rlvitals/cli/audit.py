@@ -154,12 +154,14 @@ def score(
     """
     mapping = _options(map_, format)
     from rlvitals.audit.draw import draw
-    from rlvitals.audit.load import full_marks, load_rollouts
+    from rlvitals.audit.load import full_marks, load_rollouts, out_of_reach
     from rlvitals.audit.score import Session, agreement
 
     found = load_rollouts(rollouts, mapping)
     say(found.notes)
     full = full_marks(found.rows, solved_at)
+    if unreached := out_of_reach(found.rows, solved_at):
+        say([unreached])
     drawn = draw(found.rows, n, seed)
     if not drawn:
         raise InputError(Problem("no trajectory has a completion", str(rollouts), hint="--map completion=KEY"))

@@ -40,7 +40,10 @@ FORMAT_HELP = "terminal, json, markdown, html or png."
 OUT_HELP = "Write it to this file."
 FAIL_ON_HELP = "Exit with 1 from this verdict on: watch, act or stop."
 SINCE_HELP = "Show only what was active or began at this step or later. The whole run is examined all the same."
-FOLLOW_HELP = "Stay with a running run and print what changes; PATH need not exist yet. Ctrl-C ends with the diagnosis."
+FOLLOW_HELP = (
+    "Stay with a running run and print what changes; PATH need not exist yet. Ctrl-C ends with the diagnosis. With "
+    "another format than terminal and no --out, changes go to stderr."
+)
 BASELINE_HELP = "A healthy run of yours to compare with; several make a band. Repeatable."
 EACH_HELP = "PATH is a directory of many runs: one row for each."
 
@@ -154,7 +157,9 @@ def _follow(path: str, request: Request) -> Exit:
     from rlvitals.cli.follow import follow, say
     from rlvitals.focus import focus
 
-    diagnosis = follow(Path(path).expanduser(), request.extras)
+    parsed = request.format != "terminal" and request.out is None  # stdout is then a document that nothing may precede
+    changes = sys.stderr if parsed else sys.stdout
+    diagnosis = follow(Path(path).expanduser(), request.extras, changes=changes)
     if diagnosis is None:
         say(f"rlvitals: {path}: no step was read")
         return Exit.BAD_INPUT

@@ -1,4 +1,7 @@
-"""`rlvitals check --follow`: what changes in a run, line by line, until Ctrl-C; then the diagnosis."""
+"""`rlvitals check --follow`: what changes in a run, line by line, until Ctrl-C; then the diagnosis.
+
+Stdout holds one thing a reader can parse: the changes and the diagnosis as text, or the diagnosis alone in its format.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from rlvitals.cli.common import Extras
 
@@ -25,9 +28,19 @@ SIGNS = {"opened": "!", "worsened": "!!", "eased": "~", "closed": "ok"}
 
 
 def follow(
-    path: Path, extras: Extras, *, every: float = EVERY, going: Callable[[], bool] = lambda: True
+    path: Path,
+    extras: Extras,
+    *,
+    changes: TextIO | None = None,
+    every: float = EVERY,
+    going: Callable[[], bool] = lambda: True,
 ) -> Diagnosis | None:
-    """Follow a run, print each change, and return the diagnosis once interrupted; None when no step ever came."""
+    """Follow a run, print each change, and return the diagnosis once interrupted; None when no step ever came.
+
+    Args:
+        changes: where changes are printed, stdout without it.
+        every: seconds between polls.
+    """
     from rlvitals.live.follow import Follower
 
     alerts = _alerts(path, extras)
@@ -36,7 +49,7 @@ def follow(
     say(f"Following {path}. Ctrl-C ends with the diagnosis.")
     try:
         with _terminated_like_interrupted():
-            _watch(follower, every, going)
+            _watch(follower, changes or sys.stdout, every, going)
     except KeyboardInterrupt:
         say("")
     found = follower.finish()
@@ -67,7 +80,7 @@ def _alerts(path: Path, extras: Extras) -> Alerts | None:
     return alerts
 
 
-def _watch(follower: Follower, every: float, going: Callable[[], bool]) -> None:
+def _watch(follower: Follower, changes: TextIO, every: float, going: Callable[[], bool]) -> None:
     waiting = how = ""
     said = 0
     while going():
@@ -82,7 +95,7 @@ def _watch(follower: Follower, every: float, going: Callable[[], bool]) -> None:
                 at = diagnosis.position
                 say(f"{diagnosis.name}: {at.rows} steps to step {at.last_step}, {how}. {diagnosis.headline}")
         for change in found.transitions:
-            print(line_of(change), flush=True)
+            print(line_of(change), file=changes, flush=True)
         troubles = follower.troubles
         for trouble in troubles[said:]:
             say(f"note: {trouble}")
@@ -104,7 +117,7 @@ def line_of(change: Transition) -> str:
 
 
 def say(text: str) -> None:
-    """Print on stderr: stdout holds the changes alone, for pipes."""
+    """Print on stderr: stdout is for pipes."""
     from rlvitals.report.words import clean
 
     print(clean(text), file=sys.stderr, flush=True)

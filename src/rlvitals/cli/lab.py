@@ -140,13 +140,16 @@ def show(
     from rlvitals.lab.find import own_faults, subject_of
     from rlvitals.lab.show import show as play
 
-    subject = own_faults([fault])[0][0] if ":" in fault else subject_of(fault, "", healthy=False)
+    subject = (
+        own_faults([fault], "FAULT")[0][0] if ":" in fault else subject_of(fault, "", healthy=False, where="FAULT")
+    )
     leave(Exit(play(subject, strength, seed, steps, out)))
 
 
 def _cases(faults: str, healthy: str, own: list[str], seeds: str, steps: int, set_: list[str]) -> list[Case]:
     """Return the cases that the options ask for. Raises InputError with every problem."""
     from rlvitals.grpo.config import Config, with_settings
+    from rlvitals.grpo.tasks.load import kind_of
     from rlvitals.lab.cases import cases_of
     from rlvitals.lab.find import choose, own_faults, seeds_of
 
@@ -156,6 +159,7 @@ def _cases(faults: str, healthy: str, own: list[str], seeds: str, steps: int, se
     subjects = []
     try:
         found = with_settings(Config(), given)
+        kind_of(found.task)
         more = {k: getattr(found, k) for k in given}
     except InputError as error:
         problems += error.problems

@@ -181,7 +181,7 @@ def preflight(
     if problems:
         raise InputError(*problems)
     from rlvitals.audit.learnable import examine_rollouts, with_solver
-    from rlvitals.audit.load import load_rollouts, load_tasks
+    from rlvitals.audit.load import load_rollouts, load_tasks, out_of_reach
     from rlvitals.audit.sample import Sampling
 
     folder = record_folder(run, rollouts or tasks)
@@ -191,6 +191,8 @@ def preflight(
         rows: Sequence[Row] = found.rows if all_steps else _untrained(found.rows)
     else:
         rows = _sampled(source, Sampling(per_task, temperature, max_tokens=max_tokens), n, mapping, folder)
+    if unreached := out_of_reach(rows, solved_at):
+        say([unreached])
     subject = str(rollouts.name if rollouts else model)
     record = examine_rollouts(
         rows, group_size=group_size, threshold=solved_at, subject=subject, sources=[str(rollouts or tasks)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from rlvitals.reference.page import Page
 
 FIX_PANEL = "The fix"
+NO_TASK = (
+    "rlvitals: the run's config names no task, so it is recorded as unknown. Name it with --task NAME, and for coming "
+    'runs in rlvitals.toml: [config.versions] task = "NAME"'
+)
 OUTCOMES = ("fixed", "not fixed", "too early", "something else became worse", "open")
 
 
@@ -50,7 +55,7 @@ Task = Annotated[
     typer.Option(
         "--task",
         metavar="NAME",
-        help="Task under which the next run finds this.",
+        help="Task under which the next run finds this; the one in its config when left out, else unknown.",
         rich_help_panel=FIX_PANEL,
     ),
 ]
@@ -115,10 +120,13 @@ def record(
     else:
         from rlvitals.conclude import diagnose
         from rlvitals.record.entry import entry_of
-        from rlvitals.record.lessons import task_of
+        from rlvitals.record.lessons import UNKNOWN, task_of
 
         run = load_run([path], extras)
-        done = store.add(store.record_file(Path(path)), entry_of(diagnose(run), task_of(run, task), change, checkpoint))
+        about = task_of(run, task)
+        done = store.add(store.record_file(Path(path)), entry_of(diagnose(run), about, change, checkpoint))
+        if about == UNKNOWN:
+            print(NO_TASK, file=sys.stderr)
         _write_also(done, also or ())
     deliver(page(f"Recorded as entry {done.id} in {store.record_file(Path(path))}", [done]), done, format, None)
 

@@ -33,7 +33,7 @@ def rollback(
 
     Exit code 0: a complete checkpoint is named, or none is needed
     Exit code 2: wrong usage, or an input that cannot be read
-    Exit code 3: a rollback is asked for and no complete checkpoint is known
+    Exit code 3: a rollback is asked for and no complete checkpoint is known, or too little was seen to say
     """
     problems = missing_paths([path])
     known_format(format, problems)
@@ -54,6 +54,8 @@ def page(found: Advice) -> Page:
     from rlvitals.reference import page as p
     from rlvitals.report.words import clean
 
+    if found.kind == "unknown":
+        return p.page(f"Rollback of {clean(found.name)}: cannot say", clean(f"{found.why}. {found.note}."))
     if found.kind == "none":
         return p.page(f"Rollback of {clean(found.name)}: not needed", clean(found.why))
     where = f"step {found.step}: {clean(found.path)}" if found.step is not None else "no complete checkpoint"

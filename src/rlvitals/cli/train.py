@@ -14,6 +14,7 @@ from rlvitals.errors import InputError, Problem
 if TYPE_CHECKING:
     from rlvitals.grpo.config import Config
     from rlvitals.grpo.loop import Outcome
+    from rlvitals.grpo.run import Run
 
 PACKAGES = ("torch", "transformers", "accelerate", "safetensors")
 
@@ -132,23 +133,40 @@ def _fresh_folder(config: Config) -> Path:
     return folder
 
 
+def _opened(config: Config, folder: Path, *, resume: bool) -> Run:
+    """Return the run ready for its next step; on a terminal a line that goes away says so. Raises InputError."""
+    from rich.console import Console
+    from rich.markup import escape
+
+    from rlvitals.grpo.parts import Parts
+    from rlvitals.grpo.run import open_run
+    from rlvitals.grpo.tasks.load import kind_of
+
+    kind_of(config.task)  # a wrong name needs no model to be loaded first
+    with Console(stderr=True).status(f"loading {escape(config.model)}"):
+        return open_run(config, Parts(), folder, resume=resume)
+
+
 def _run(config: Config, folder: Path, *, resume: bool, vitals: bool, tracker: str | None) -> Outcome:
     """Train with everything that looks on."""
-    from rlvitals.grpo.loop import train as train_loop
+    from rlvitals.grpo.loop import go_on
     from rlvitals.grpo.parts import settle
     from rlvitals.grpo.watch import Progress, Tracker, Vitals, close_all
 
     settle(config)
+    told = Tracker(tracker, config, str(folder)) if tracker is not None else None
+    run = _opened(config, folder, resume=resume)  # before a word is said: an error is then all that is seen
     progress = Progress(config.steps)
     watches: list[Progress | Vitals | Tracker] = [progress]
     if vitals:
         watches.append(Vitals(progress))
-    if tracker is not None:
-        watches.append(Tracker(tracker, config, str(folder)))
+    if told is not None:
+        told.start()
+        watches.append(told)
     try:
         with progress:
             progress.say(f"{config.recipe} on {config.task} with {config.model}: {config.steps} steps into {folder}")
-            outcome = train_loop(config, folder=folder, resume=resume, watch=watches)
+            outcome = go_on(run, watches)
     finally:
         close_all(watches)
     for each in watches:

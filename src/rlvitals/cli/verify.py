@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,6 +10,7 @@ import typer
 from rlvitals.cli.answers import Format, Mapped, Out, SettingsFile, deliver, known_format
 from rlvitals.cli.common import (
     Exit,
+    Extras,
     leave,
     load_run,
     missing_paths,
@@ -19,6 +21,7 @@ from rlvitals.errors import InputError, Problem
 if TYPE_CHECKING:
     from rlvitals.record.verify import Verification
     from rlvitals.reference.page import Page
+    from rlvitals.schema import Run
 
 SINCE_HELP = "The first step after the fix, in one run."
 BEFORE_HELP = "The run before the fix."
@@ -44,12 +47,11 @@ def verify(
     """
     problems: list[Problem] = []
     known_format(format, problems)
-    one, two = run is not None and since is not None, before is not None and after is not None
-    if one == two or (two and (run is not None or since is not None)):
-        found = "RUN without --since" if run is not None and since is None else "neither, or both"
-        expected = "RUN --since STEP, or both --before RUN and --after RUN"
-        problems.append(Problem("which rows come after the fix", "verify", found, expected))
-    problems += missing_paths([p for p in (run, before, after) if p is not None])
+    problems += _usage(run, since, before, after)
+    problems += missing_paths([run] if run is not None else [])
+    for option, path in (("--before", before), ("--after", after)):
+        if path is not None:
+            problems += [_of(option, path, p, after) for p in missing_paths([path])]
     extras = read_extras(map_, None, settings, problems)
     if problems:
         raise InputError(*problems)
@@ -62,10 +64,52 @@ def verify(
         whole = load_run([run], extras)
         found_answer = compare(rows_before(whole, since), rows_after(whole, since))
     else:
-        found_answer = compare(load_run([before or ""], extras), load_run([after or ""], extras))
+        found_answer = compare(*_both(before or "", after or "", extras))
     deliver(page(found_answer), found_answer, format, out)
     codes = {Answer.FIXED: Exit.OK, Answer.NOTHING_TO_FIX: Exit.OK, Answer.TOO_EARLY: Exit.CANNOT_SAY}
     leave(codes.get(found_answer.answer, Exit.FINDINGS))
+
+
+def _usage(run: str | None, since: int | None, before: str | None, after: str | None) -> list[Problem]:
+    """Return what is wrong with the way the two parts are named, with the command that was perhaps meant."""
+    given = {"RUN": run, "--since": since, "--before": before, "--after": after}
+    names = tuple(name for name, value in given.items() if value is not None)
+    if names in (("RUN", "--since"), ("--before", "--after")):
+        return []
+    hint = {
+        ("RUN",): f"Say when the fix was made: rlvitals verify {run} --since STEP",
+        ("RUN", "--before"): f"Try: rlvitals verify --before {before} --after {run}",
+        ("RUN", "--after"): f"Try: rlvitals verify --before {run} --after {after}",
+        ("--before",): f"Name the run after it too: rlvitals verify --before {before} --after RUN",
+        ("--after",): f"Name the run before it too: rlvitals verify --before RUN --after {after}",
+        ("--since",): f"Name the run: rlvitals verify RUN --since {since}",
+    }.get(names, "")
+    expected = "RUN --since STEP, or both --before RUN and --after RUN"
+    return [Problem("which rows come after the fix", "verify", " and ".join(names) or "neither", expected, hint)]
+
+
+def _of(option: str, path: str, problem: Problem, after: str | None) -> Problem:
+    """Return a problem of one of the two runs with the option that named it, and the other way to ask."""
+    one = f"If both parts are in one run: rlvitals verify {after or 'RUN'} --since STEP"
+    hint = ". ".join(h for h in (problem.hint.rstrip("."), one) if h)
+    return replace(problem, where=f"{option} {problem.where or path}", hint=hint)
+
+
+def _both(before: str, after: str, extras: Extras) -> tuple[Run, Run]:
+    """Return the run before a fix and the one after it. Raises InputError with every problem of both."""
+    from rlvitals.record.parts import in_order
+
+    runs: list[Run] = []
+    problems: list[Problem] = []
+    for option, path in (("--before", before), ("--after", after)):
+        try:
+            runs.append(load_run([path], extras))
+        except InputError as error:
+            problems += [_of(option, path, p, after) for p in error.problems]
+    if problems:
+        raise InputError(*problems)
+    in_order(runs[0], runs[1], (before, after))
+    return runs[0], runs[1]
 
 
 def page(found: Verification) -> Page:

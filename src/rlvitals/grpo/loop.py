@@ -62,13 +62,20 @@ def train(
 
     Raises InputError before the first step for anything wrong with the input, and when the disk refuses.
     """
-    run = open_run(config, parts or Parts(), folder, resume=resume)
+    return go_on(open_run(config, parts or Parts(), folder, resume=resume), watch)
+
+
+def go_on(run: Run, watch: Sequence[Watch] = ()) -> Outcome:
+    """Train an opened run until the planned steps, a stop rule or a signal, and close its files.
+
+    Raises InputError when the disk refuses.
+    """
     with Interrupt() as interrupt:
         try:
             reason = _steps(run, interrupt, watch)
         finally:
             _close(run)
-    return Outcome(folder, run.step, reason, run.step >= config.steps)
+    return Outcome(run.folder, run.step, reason, run.step >= run.config.steps)
 
 
 def _steps(run: Run, interrupt: Interrupt, watch: Sequence[Watch]) -> str:

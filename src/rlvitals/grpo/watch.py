@@ -108,7 +108,7 @@ class Vitals:
 
 
 class Tracker:
-    """TensorBoard, W&B, MLflow or trackio through accelerate.
+    """TensorBoard, W&B, MLflow or trackio through accelerate; nothing is written before `start`.
 
     Raises InputError for a tracker whose package is not there.
     """
@@ -116,23 +116,37 @@ class Tracker:
     def __init__(self, name: str, config: Config, folder: str) -> None:
         if name not in TRACKERS:
             raise InputError(Problem("unknown tracker", "--tracker", repr(name), ", ".join(TRACKERS)))
+        self._name, self._config, self._started = name, config, False
         try:
             from accelerate import Accelerator
 
             self._accelerator = Accelerator(log_with=name, project_dir=folder, cpu=True)
-            self._accelerator.init_trackers("rlvitals", config=asdict(config))
+            if not self._accelerator.log_with:  # accelerate drops a tracker without a word
+                raise ImportError("its package is not there")
         except (ImportError, ValueError) as error:
-            raise InputError(
-                Problem("this tracker cannot be used", "--tracker", f"{name}: {error}"[:200], "its package installed",
-                        f"Install it: pip install {name}")
-            ) from error  # fmt: skip
+            raise self._unusable(error) from error
+
+    def start(self) -> None:
+        """Open the tracker's own run. Raises InputError."""
+        try:
+            self._accelerator.init_trackers("rlvitals", config=asdict(self._config))
+        except (ImportError, ValueError) as error:
+            raise self._unusable(error) from error
+        self._started = True
+
+    def _unusable(self, error: Exception) -> InputError:
+        return InputError(
+            Problem("this tracker cannot be used", "--tracker", f"{self._name}: {error}"[:200], "its package installed",
+                    f"Install it: pip install {self._name}")
+        )  # fmt: skip
 
     def __call__(self, run: Run, row: Mapping[str, float], held_out: HeldOut | None) -> None:
         more = {f"eval/{NAME}": held_out.score} if held_out is not None else {}
         self._accelerator.log({**row, **more}, step=run.step)
 
     def close(self) -> None:
-        self._accelerator.end_training()
+        if self._started:
+            self._accelerator.end_training()
 
 
 def close_all(watches: Sequence[object]) -> None:

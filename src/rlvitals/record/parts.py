@@ -45,6 +45,35 @@ def after(run: Run, step: int) -> Run:
     )
 
 
+def in_order(earlier: Run, later: Run, paths: tuple[str, str]) -> None:
+    """Refuse two runs of which the first is not older: the same rows twice, or a part that begins after the other ends.
+
+    A run that was started anew after the fix, at step 1 again, is in order. `paths` name both in the message. Raises
+    InputError.
+    """
+    where = f"--before {paths[0]}"
+    span = f"steps {int(earlier.step[0])} to {int(earlier.step[-1])}"
+    if np.array_equal(earlier.step, later.step) and _same_columns(earlier, later):
+        raise InputError(
+            Problem("it is the same run as --after", where, f"the same {earlier.rows} rows, {span}",
+                    "the run as it was before the fix",
+                    f"Both parts in one run: rlvitals verify {paths[1]} --since STEP")
+        )  # fmt: skip
+    if int(earlier.step[0]) > int(later.step[-1]):
+        raise InputError(
+            Problem("it is not older than --after", where,
+                    f"{span}; --after {paths[1]} has steps {int(later.step[0])} to {int(later.step[-1])}",
+                    "a run that begins before the other ends",
+                    f"The other way round: rlvitals verify --before {paths[1]} --after {paths[0]}")
+        )  # fmt: skip
+
+
+def _same_columns(one: Run, other: Run) -> bool:
+    return one.columns.keys() == other.columns.keys() and all(
+        np.array_equal(column, other.columns[name], equal_nan=True) for name, column in one.columns.items()
+    )
+
+
 def joined(earlier: Run, later: Run) -> Run:
     """Return the rows of `earlier` up to where `later` begins, then those of `later`: one run with one baseline."""
     first = int(later.step[0])

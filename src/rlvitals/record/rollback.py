@@ -9,7 +9,10 @@ from rlvitals.check import Rollback
 from rlvitals.diagnosis import Cause, Diagnosis
 from rlvitals.ingest.checkpoint_files import problems
 from rlvitals.record.resume_commands import resume_command
+from rlvitals.rollback import no_step_log, unseen
 from rlvitals.schema import Event, EventKind
+
+UNKNOWN = "unknown"  # kind of an advice that cannot be given
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,7 @@ class Advice:
     """The checkpoint to resume from. Nothing is changed by anyone but the user.
 
     Attributes:
+        kind: of the target (`Rollback`), or "unknown" where too little was seen to say that none is needed.
         step, path: None and "" when none is complete; `wanted` is the step that the diagnosis asks for.
         knobs: what to change before resuming, in the trainer's words.
     """
@@ -49,12 +53,15 @@ def advise(diagnosis: Diagnosis, base: Path) -> Advice:
     cause = next(iter(diagnosis.causes), None)
     onset = str(cause.onset) if cause is not None else ""
     knobs = tuple(f"{s.knob}: {s.move}" if s.move else s.knob for s in diagnosis.plan if s.knob)
-    if target.kind is Rollback.NONE:
-        return Advice(diagnosis.name, target.kind.value, None, "", None, target.reason, onset, "", knobs, (), "")
     events = run.events if run is not None else ()
     known = sorted(
         (e for e in events if e.kind is EventKind.CHECKPOINT and e.step is not None), key=lambda e: e.step or 0
     )
+    if target.kind is Rollback.NONE:
+        missing = unseen(diagnosis)
+        kind, why = (UNKNOWN, missing) if missing else (target.kind.value, target.reason)
+        note = _what_to_give(diagnosis, bool(known)) if missing else ""
+        return Advice(diagnosis.name, kind, None, "", None, why, onset, "", knobs, (), note)
     limit = target.step if target.step is not None else (known[-1].step if known else None)
     chosen, passed = _newest_whole([e for e in known if limit is None or (e.step or 0) <= limit], base)
     passed = (*passed, *_later(known, limit, cause))
@@ -82,6 +89,17 @@ def advise(diagnosis: Diagnosis, base: Path) -> Advice:
         knobs,
         passed,
         chosen.detail,
+    )
+
+
+def _what_to_give(diagnosis: Diagnosis, checkpoints: bool) -> str:
+    """Return which files would tell, in words."""
+    if not no_step_log(diagnosis):
+        return "See what is missing: rlvitals check RUN"
+    more = "" if checkpoints else ", and its checkpoints (none is known here)"
+    return (
+        "Give the run's folder, with what the trainer logs per step (such as trainer_state.json or metrics.jsonl)"
+        f"{more}: rlvitals rollback FOLDER"
     )
 
 

@@ -154,7 +154,7 @@ def _plan(d: Diagnosis) -> Iterator[str]:
 
 def _ending(d: Diagnosis) -> Iterator[str]:
     if d.causes:
-        yield f"**Rollback.** {text(words.rollback_line(d.rollback))}"
+        yield f"**Rollback.** {text(words.rollback_line(d))}"
     if d.cost is not None:
         yield ""
         yield f"**Cost.** {text(words.cost_line(d.cost))}"

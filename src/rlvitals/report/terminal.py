@@ -308,7 +308,7 @@ def _step(n: int, step: PlanStep) -> Iterator[RenderableType]:
 
 def _ending(d: Diagnosis) -> Iterator[RenderableType]:
     if d.causes:
-        yield _hanging(_heading("Rollback"), words.rollback_line(d.rollback))
+        yield _hanging(_heading("Rollback"), words.rollback_line(d))
     if d.cost is not None:
         yield _hanging(_heading("Cost    "), words.cost_line(d.cost))
     if d.lesson:

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 from rlvitals.check import SEVERITY, Action, Crashed, Evidence, Rollback, Threshold, Verdict, Verify
 from rlvitals.checks import CHECKS
-from rlvitals.diagnosis import BlindSpot, Cost, Coverage, Diagnosis, Exploit, RollbackTarget, RuledOut
+from rlvitals.diagnosis import BlindSpot, Cost, Coverage, Diagnosis, Exploit, RuledOut
 from rlvitals.engine import Incident
 from rlvitals.metrics import lookup
+from rlvitals.rollback import unseen
 from rlvitals.schema import Example, Run, SharedPhrase, Status
 
 VERDICT_WORD: dict[Verdict, str] = {
@@ -236,9 +237,12 @@ def crash_line(d: Diagnosis) -> str:
     return f"The process died: {clean(d.crash).rstrip('.')}. That is another matter than the run's health."
 
 
-def rollback_line(r: RollbackTarget) -> str:
+def rollback_line(d: Diagnosis) -> str:
     """Return where to resume and why."""
-    reason = clean(r.reason)
+    r = d.rollback
+    reason, why_not_known = clean(r.reason), unseen(d)
+    if why_not_known:
+        return f"Cannot say: {clean(why_not_known)}."
     if r.kind is Rollback.NONE:
         return f"Not needed: {reason}."
     where = f"to step {r.step}" if r.step is not None else "stay at the current checkpoint"
