@@ -10,6 +10,8 @@ from rlvitals import stats
 from rlvitals.check import Evidence, SourceKind, Threshold
 from rlvitals.checks import course
 from rlvitals.checks.common import fmt, reward_scale
+from rlvitals.checks.course import overstated
+from rlvitals.checks.held import wander
 from rlvitals.view import View
 
 REWARD_DROP_Z = Threshold(
@@ -93,7 +95,10 @@ def heldout_fell(view: View) -> tuple[Evidence, ...]:
         if held.score.size < 3 or not np.isfinite(se).all():
             continue
         best = int(np.argmax(held.score[:-1]))
-        z = float((held.score[best] - held.score[-1]) / math.hypot(float(se[best]), float(se[-1])))
+        swing = wander(held.score[:-1])
+        error = max(math.hypot(float(se[best]), float(se[-1])), math.sqrt(2) * swing)
+        chosen = 2 * overstated(held.score.size - 1) * max(swing, error / math.sqrt(2))
+        z = (float(held.score[best] - held.score[-1]) - chosen) / error
         if not z > HELDOUT_DROP_Z.value:
             continue
         out.append(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 
@@ -29,6 +30,7 @@ TINY = 1e-9  # stands for zero in a logarithm
 ONSET_POINTS = 128
 # shares of all later points, and of the next nine, that stay beyond a bound; the strictest that is met counts
 LASTING_SHARES = (0.8, 0.65, 0.5, 0.35)
+BEST_OF = 10  # stretches up to which the limits of a drop allow for the choice of the best (measured: held-out drop)
 CERTAIN = 1000.0  # standard errors; stands for a difference without any noise
 
 
@@ -285,6 +287,14 @@ def _smooth(values: Float64) -> Float64:
     return np.asarray(np.median(np.lib.stride_tricks.sliding_window_view(padded, 5), axis=1))
 
 
+def overstated(chosen_from: int) -> float:
+    """Return by how many standard errors the best of so many overstates itself, beyond the best of BEST_OF."""
+    if chosen_from <= BEST_OF:
+        return 0.0
+    normal = NormalDist()
+    return normal.inv_cdf(1 - 1 / (chosen_from + 1)) - normal.inv_cdf(1 - 1 / (BEST_OF + 1))
+
+
 @dataclass(frozen=True, slots=True)
 class Decline:
     """Now against the best stretch before it: their means, the drop and its z; z is NaN with too little data."""
@@ -330,5 +340,8 @@ def _decline(view: View, metric: str, k: int) -> Decline:
     else:
         noise *= 2
     drop = float(means[top] - late.mean())
-    z = drop / max(math.sqrt(noise), abs(drop) / CERTAIN) if drop else 0.0
+    error = max(math.sqrt(noise), abs(drop) / CERTAIN)
+    # the best of many stretches overstates itself, and so does the worst of many looks
+    chosen = 2 * overstated(points.size // width) * error / math.sqrt(2)
+    z = (drop - chosen) / error if drop else 0.0
     return Decline(float(means[top]), int(at[top]), float(late.mean()), z, where)

@@ -13,11 +13,13 @@ import numpy as np
 
 from rlvitals import stats
 from rlvitals.checks.common import Scale, reward_scale
+from rlvitals.checks.course import overstated
 from rlvitals.checks.reward_parts import split
 from rlvitals.schema import Float64
 from rlvitals.view import Held, View
 
 MIN_EVALS = 3
+WANDER_LAG, WANDER_SCORES = 4, 16  # evaluations between two scores that are compared; scores that this needs
 FEW = 4.0  # widening of an error estimated from K differences: (1 + 4 / K), as Student's t asks for
 ONE_LARGE = 6  # scores from which the largest difference is left out of their noise
 LEFT_OUT = 3.0  # further widening, (4 + 3) / K, for that (docs/measurements.md: Unseen TRL runs)
@@ -55,6 +57,18 @@ def _spread(score: Float64) -> float:
     return spread / math.sqrt(2)
 
 
+def wander(score: Float64) -> float:
+    """Return how far scores WANDER_LAG evaluations apart differ beside their trend, as the error of one score.
+
+    A policy that is trained on small batches swings slowly about its level: real, common to neighbouring scores, and no
+    decline. 0 for fewer than WANDER_SCORES scores.
+    """
+    if score.size < WANDER_SCORES:
+        return 0.0
+    apart = score[WANDER_LAG:] - score[:-WANDER_LAG]
+    return 1.4826 * stats.median(np.abs(apart - stats.median(apart))) / math.sqrt(2)
+
+
 @dataclass(frozen=True, slots=True)
 class Drop:
     """The best two evaluations in a row against the last two or three; z is NaN when errors are unknown."""
@@ -79,8 +93,12 @@ def drop(held: Held) -> Drop | None:
         pairs = 0.5 * (y[: end - 1] + y[1:end])
         at = int(np.argmax(pairs))
         before, after = float(pairs[at]), float(y[end:].mean())
+        swing = wander(y[:end])
         error = math.sqrt(float((se[at : at + 2] ** 2).sum()) / 4 + float((se[end:] ** 2).sum()) / late**2)
-        z = (before - after) / error if error > 0 else math.nan
+        # neighbouring scores share the swing: no mean takes it away; the lowest stretch is chosen as the best pair is
+        chosen = 2 * overstated(end) * max(swing, error / math.sqrt(2))
+        error = max(error, math.sqrt(2) * swing)
+        z = (before - after - chosen) / error if error > 0 else math.nan
         low = y < before - error  # lasting from here on, so that the fall began between the best pair and this one
         inside = bool(low[at + 1])  # the pair's own second score is down already: a fall right after the first one
         top = at if inside else at + 1

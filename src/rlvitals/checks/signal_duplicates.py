@@ -26,7 +26,7 @@ from rlvitals.check import (
 )
 from rlvitals.checks import companions
 from rlvitals.checks.common import fmt, onset_of
-from rlvitals.checks.rollout_common import began, recent, speaks
+from rlvitals.checks.rollout_common import began, certainty, recent, speaks
 from rlvitals.view import View
 
 COPIED, TIED, LAW = "rollouts/copied_group_frac", "rollouts/tied_sample_frac", "rollouts/tied_law_frac"
@@ -43,8 +43,9 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     own = recent(view, CERTAIN)
     if own.n:
         seen += f"; the policy's own probabilities make {own.mean:.0%} of the groups copies"
-        if copied.mean - own.mean <= limit.value:
-            return Clear(f"{seen}; limit {limit} above that")
+        more = certainty(copied.values[-own.n :] - own.values[-copied.n :])
+        if copied.mean - own.mean <= limit.value or more < limits["z"].value:
+            return Clear(f"{seen} ({more:+.1f} standard errors apart); limit {limit} above that")
     explained = not math.isfinite(excess) or excess > over.value
     if copied.mean <= limit.value or share < most.value or not explained:
         return Clear(f"{seen}; limit {limit}")
@@ -75,6 +76,7 @@ CHECK = Check(
         Threshold("copied", 0.1, "of groups", SourceKind.MEASURED, "docs/measurements.md: Rollout checks"),
         Threshold("of_tied", 0.5, "of tied groups", SourceKind.DEFINITION, "copies are then the larger part"),
         Threshold("excess", 0.05, "of groups", SourceKind.CONVENTION, "above the finite-group law, a lower bound"),
+        Threshold("z", 4, "standard errors", SourceKind.MEASURED, "docs/measurements.md: Rollout checks"),
         Threshold("majority", 0.5, "of groups", SourceKind.DEFINITION, "most groups then teach nothing"),
     ),
     judge=judge,
