@@ -9,7 +9,7 @@ from rlvitals.grpo.config import Config
 from rlvitals.grpo.parts import Parts
 from rlvitals.grpo.rewards.plan import Completion, Part, RewardPlan
 from rlvitals.grpo.tasks.base import Task
-from rlvitals.lab.fault import Fault, Injection, Place, Strength
+from rlvitals.lab.fault import Fault, Harm, Injection, Place, Strength
 
 
 def inject(given: Injection) -> tuple[Config, Parts]:
@@ -31,7 +31,7 @@ FAULT = Fault(
     broken="Half of the reward is a judge's score, and the judge likes long answers.",
     place=Place.REWARD,
     inject=inject,
-    strengths=(Strength("weight 1", 1.0),),
+    strengths=(Strength("weight 1", 1.0, Harm.NONE),),
     roots=("R008", "R003", "L002"),
     allowed=(
         "L002",
