@@ -86,7 +86,9 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
         "comparable"
     )
     onset = Onset(int(steps[at - 1]) + 1, since)
-    return Fired(Finding(summary, Action.WATCH, Confidence.MEDIUM, onset, evidence))
+    # rewards of two values give their full mark away exactly, in the mean and in the spread of every row
+    action, sure = (Action.FIX, Confidence.HIGH) if two else (Action.WATCH, Confidence.MEDIUM)
+    return Fired(Finding(summary, action, sure, onset, evidence))
 
 
 def _largest(reward: Float64, spread: Float64) -> tuple[int, float, float, float, float]:
@@ -167,7 +169,7 @@ CHECK = Check(
             verify=(Verify("20 rollouts get the same score from the old and the new reward", "", "", None, 20),),
         ),
     },
-    leads_to=("R002", "R014", "R009", "R003"),
+    leads_to=("R002", "R014", "R009", "R003", "H001"),
     look_alikes=(
         LookAlike("Learning takes off within a few dozen steps", "the reward rises over many rows, its scale stays"),
         LookAlike(

@@ -19,6 +19,7 @@ from rlvitals.schema import Float64
 from rlvitals.view import Held, View
 
 MIN_EVALS = 3
+BEYOND = 0.01  # of a known range: rounding of logged means (convention)
 WANDER_LAG, WANDER_SCORES = 4, 16  # evaluations between two scores that are compared; scores that this needs
 FEW = 4.0  # widening of an error estimated from K differences: (1 + 4 / K), as Student's t asks for
 ONE_LARGE = 6  # scores from which the largest difference is left out of their noise
@@ -156,8 +157,8 @@ def _transfers(view: View, held: Held, z: float, metric: str) -> tuple[Transfer,
         if not np.isfinite(e).all() or t[0] == t[-1] or unit <= 0 or scale.span <= 0:
             continue
         train = train_gain(view, float(t[0]), float(t[-1]), z, metric)
-        if train is None:
-            continue
+        if train is None or (scale.known and _outside(train, scale)):
+            continue  # the reward was rescaled on the way
         centred = t - t.mean()
         power = float((centred**2).sum())
         span = float(t[-1] - t[0])
@@ -177,6 +178,12 @@ def _transfers(view: View, held: Held, z: float, metric: str) -> tuple[Transfer,
             )
         )
     return tuple(out)
+
+
+def _outside(train: stats.Change, scale: Scale) -> bool:
+    """Return True when a mean of rewards lies beyond the range that the rewards are said to have."""
+    slack = BEYOND * scale.span
+    return not all(scale.low - slack <= mean <= scale.high + slack for mean in (train.early, train.late))
 
 
 def train_share(scale: Scale) -> float:

@@ -23,8 +23,9 @@ FAULT = Fault(
     inject=inject,
     strengths=(Strength("10 instead of 1", 10.0, Harm.NONE),),
     roots=("D005", "D008"),
-    allowed=("R002", "R014", "R009", "R003"),
+    allowed=("H001", "R002", "R014", "R009", "R003"),
     start=50,
     fix="Start a new run for a new reward, or note the version and judge each stretch on its own.",
     invariant=True,
+    hidden=dict.fromkeys(("verl", "chapter7"), "the spread of the reward is not logged: a higher mean may be learning"),
 )
