@@ -11,8 +11,8 @@ from rlvitals.check import Evidence, SourceKind, Threshold
 from rlvitals.checks import course
 from rlvitals.checks.common import fmt, reward_scale
 from rlvitals.checks.course import overstated
-from rlvitals.checks.held import wander
-from rlvitals.view import View
+from rlvitals.checks.held import drop, wander
+from rlvitals.view import Held, View
 
 REWARD_DROP_Z = Threshold(
     "reward_drop_z",
@@ -45,6 +45,7 @@ BESIDE_PLAIN = Threshold(
     SourceKind.MEASURED,
     "docs/measurements.md: Second signals (beside a first signal at twice its limit)",
 )
+STANDING, STANDING_Z = 2, 1.0  # scores, and standard errors below which nothing points to a drop (definition)
 EVALS_FOR_NOISE = 5  # held-out scores from which their own noise is estimated when no error is known
 LEAST_EVAL_ERROR = 0.01  # smallest standard error believed then, fraction
 
@@ -52,6 +53,23 @@ LEAST_EVAL_ERROR = 0.01  # smallest standard error believed then, fraction
 def worse(view: View) -> tuple[Evidence, ...]:
     """Return the evidence that the policy got worse: reward below its best, held-out score below its best."""
     return view.cached("companions.worse", lambda: (*reward_fell(view), *heldout_fell(view)))
+
+
+def policy_worse(view: View) -> tuple[Evidence, ...]:
+    """Return the same without a fall of the reward while a held-out score stands: the measure fell, not the policy.
+
+    A verifier that fails, an environment that breaks or harder prompts lower the training reward alone.
+    """
+    fell, held_out = reward_fell(view), heldout_fell(view)
+    if fell and not held_out and any(_stands(held, fell[0].steps[0]) for held in view.evals.values()):
+        return ()
+    return (*fell, *held_out)
+
+
+def _stands(held: Held, since: int) -> bool:
+    """Return True when two scores or more from a step on show no sign of a drop from the best pair."""
+    fall = drop(held) if np.count_nonzero(held.step >= since) >= STANDING else None
+    return fall is not None and fall.z < STANDING_Z
 
 
 def reward_fell(view: View, *, plain: bool = False) -> tuple[Evidence, ...]:

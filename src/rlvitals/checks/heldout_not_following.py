@@ -51,7 +51,7 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     if worst is not None:
         return worst
     if not looked:
-        return NoData(("held-out",), "too few held-out scores with a known error beside a training reward within its range")
+        return NoData(("held-out",), "too few held-out scores with a known error beside a reward within its range")
     name = looked[0]
     longest = transfers(view, view.evals[name], z=limits["z_watch"].value, metric=trained_on(view, name))[0]
     return Clear(

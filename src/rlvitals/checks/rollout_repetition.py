@@ -63,7 +63,7 @@ def _copies(view: View, limits: Mapping[str, Threshold]) -> Finding | str:
     what = f"rollouts of a group are near-identical: {fmt(100 * now)}% differ"
     place, tied = companions.reward_place(view), tied_share(view, ROWS)
     dead = float(tied.mean()) if tied.size else math.nan
-    worse, limit_tied = companions.worse(view), limits["tied_share"]
+    worse, limit_tied = companions.policy_worse(view), limits["tied_share"]
     if dead > limit_tied.value and place < 0.9 and not _ties_are_right(view, dead):
         text = f"{fmt(100 * dead)}% of the groups have equal rewards over the same steps; limit {limit_tied}"
         second = Evidence("zero_variance_frac", text, dead, "fraction", where, limit_tied, ">")
@@ -95,7 +95,7 @@ def _near(view: View, limits: Mapping[str, Threshold]) -> Finding | str:
     text = f"{seen}, {fmt(100 * began)}% at the start; limit {limit}"
     first = Evidence(NEAR, text, now, "fraction", where, limit, ">", began)
     onset = onset_of(view, NEAR, limit.value, 1.0, center="median")
-    worse = companions.worse(view)
+    worse = companions.policy_worse(view)
     action, confidence = (Action.ADJUST, Confidence.HIGH) if worse else (Action.WATCH, Confidence.MEDIUM)
     return Finding(f"most groups are near-identical: {seen}", action, confidence, onset, (first, *worse))
 
@@ -115,7 +115,7 @@ def _loops(view: View, limits: Mapping[str, Threshold]) -> Finding | str:
     shown = view.examples("repetition", 3)
     first = Evidence("repetition_frac", f"{seen}; limit {used}", now, "fraction", where, used, ">", began, shown)
     onset = onset_of(view, "repetition_frac", limit.value, 1.0, center="median")
-    worse, what = companions.worse(view), f"{fmt(100 * now)}% of the completions repeat themselves"
+    worse, what = companions.policy_worse(view), f"{fmt(100 * now)}% of the completions repeat themselves"
     if worse:
         text = f"{what}, and the policy got worse"
         return Finding(text, Action.ADJUST, Confidence.HIGH, onset, (first, *worse), "loops")
