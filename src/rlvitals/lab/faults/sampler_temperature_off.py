@@ -37,5 +37,6 @@ FAULT = Fault(
         ("trl", "verl", "chapter7"),
         "the surprisal of the sampled tokens is not logged: a gap of the log-probabilities has many causes",
     ),
+    invariant=True,
     fix="Let one place set the temperature of sampler and trainer, and compare their log-probabilities.",
 )  # fmt: skip
