@@ -25,11 +25,12 @@ FAULT = Fault(
     place=Place.REWARD,
     inject=inject,
     strengths=(Strength("20% of the verdicts", 0.2, Harm.NONE),),
-    roots=(),
-    allowed=("R010", "H001"),
+    roots=("R020",),
+    allowed=("R010", "H001", "R015"),
     fix="Make the verifier deterministic; ask it the same twice: rlvitals audit probe.",
+    invariant=True,
     hidden=dict.fromkeys(
-        ("own", "trl", "verl", "chapter7"),
+        ("trl", "verl", "chapter7"),
         "a share of random verdicts looks like a harder task; rlvitals audit probe tells",
     ),
 )
