@@ -1,9 +1,9 @@
 """Keep README.md true: `python tools/readme.py` writes its generated blocks, `--check` fails when they drifted.
 
 Block `demo` is what `rlvitals demo` prints, block `trainers` the table of rlvitals/reference/sheets.py. Block
-`scoreboard` is made from the committed results of benchmarks/real_runs.py and benchmarks/peers.py, which are not run
-again. `--picture` also makes docs/images/report.png
-from the demo's report, with Chromium.
+`scoreboard` is made from the committed results of benchmarks/real_runs.py and benchmarks/peers.py, block `lab` from
+those of the fault lab; none is run again. `--picture` also makes docs/images/report.png from the demo's report, with
+Chromium.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ sys.path.insert(0, str(ROOT / "src"))
 
 from rlvitals import diagnose, load  # noqa: E402
 from rlvitals.cli.demo import example  # noqa: E402
+from rlvitals.lab.figures import Share  # noqa: E402
+from rlvitals.lab.kept import read  # noqa: E402
+from rlvitals.lab.score import healthy_score, layout_score, layouts_of, peer_scores  # noqa: E402
 from rlvitals.reference.page import Table, page, section, to_markdown  # noqa: E402
 from rlvitals.reference.sheets import SHEETS  # noqa: E402
 from rlvitals.reference.trainer import file_name  # noqa: E402
@@ -118,6 +121,34 @@ def scoreboard() -> str:
     return "\n".join(lines)
 
 
+LOGS = {"own": "our own", "trl": "TRL's", "verl": "verl's", "chapter7": "chapter 7's"}
+
+
+def lab() -> str:
+    """Return the table of what was found in the lab's runs, per log, from the committed results."""
+    kept = read(RESULTS / "lab.json")
+    lines = [
+        "| log | root cause named first | false alarms per 10,000 healthy steps | others on a part of the runs: "
+        "cause named, healthy accused |",
+        "|---|---|---|---|",
+    ]
+    peers = peer_scores(kept)
+    for layout in layouts_of(kept):
+        named, well = layout_score(kept, layout).named, healthy_score(kept, layout).alarms
+        beside = "; ".join(f"{p.tool} {_of(p.named)}, {_of(p.accused)}" for p in peers if p.layout == layout)
+        cells = (
+            LOGS[layout],
+            f"{_of(named)} ({named.value:.0%})",
+            f"{well.value:.2f} ({well.events} in {well.steps:,})",
+        )
+        lines.append(f"| {' | '.join((*cells, beside))} |")
+    return "\n".join(lines)
+
+
+def _of(share: Share) -> str:
+    return f"{share.hits} of {share.of}"
+
+
 def trainer_table() -> str:
     """Return the table of trainers: releases, sinks, and whether a real run, a sample or both were read."""
     rows = []
@@ -151,7 +182,7 @@ def main() -> int:
     asked = parser.parse_args()
     old = README.read_text(encoding="utf-8")
     new = old
-    for name, body in (("demo", demo()), ("scoreboard", scoreboard()), ("trainers", trainer_table())):
+    for name, body in (("demo", demo()), ("scoreboard", scoreboard()), ("lab", lab()), ("trainers", trainer_table())):
         new = block(name, new, body)
     if asked.check:
         diff = "\n".join(
