@@ -17,6 +17,7 @@ from rlvitals.check import (
     Fired,
     LookAlike,
     Needs,
+    NoData,
     Onset,
     Outcome,
     Plan,
@@ -44,6 +45,8 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
         return Fired(found)
     if not metric:
         steps, versions = view.recent(VERSION, ROWS)
+        if not versions.size:
+            return NoData((VERSION,), "no rollout of the recent steps carries a policy version")
         return Clear(f"the policy version goes from {fmt(float(versions[0]))} to {fmt(float(versions[-1]))}")
     steps, lag = steps[-ROWS:], lag[-ROWS:]
     stuck = _stuck(metric, steps, lag, limits)
@@ -86,7 +89,7 @@ def _frozen(view: View, limits: Mapping[str, Threshold]) -> Finding | None:
     if view.count("grad_norm"):  # a step without an update makes no new version
         what_steps = "steps with an update"
         trained, norm = view.recent("grad_norm")
-        rows = int(((trained >= since) & (norm > 0)).sum())
+        rows = int(np.isin(steps[steps >= since], trained[norm > 0]).sum())
     if since < 0 or rows < limit.value or versions.size == 0:
         return None
     text = (
