@@ -10,7 +10,6 @@ from rlvitals import stats
 from rlvitals.check import Evidence, SourceKind, Threshold
 from rlvitals.checks import course
 from rlvitals.checks.common import fmt, reward_scale
-from rlvitals.checks.course import overstated
 from rlvitals.checks.held import drop, wander
 from rlvitals.view import Held, View
 
@@ -113,10 +112,8 @@ def heldout_fell(view: View) -> tuple[Evidence, ...]:
         if held.score.size < 3 or not np.isfinite(se).all():
             continue
         best = int(np.argmax(held.score[:-1]))
-        swing = wander(held.score[:-1])
-        error = max(math.hypot(float(se[best]), float(se[-1])), math.sqrt(2) * swing)
-        chosen = 2 * overstated(held.score.size - 1) * max(swing, error / math.sqrt(2))
-        z = (float(held.score[best] - held.score[-1]) - chosen) / error
+        error = max(math.hypot(float(se[best]), float(se[-1])), math.sqrt(2) * wander(held.score[:-1]))
+        z = course.chosen_z(float(held.score[best] - held.score[-1]), error, held.score.size - 1)
         if not z > HELDOUT_DROP_Z.value:
             continue
         out.append(

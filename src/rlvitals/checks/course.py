@@ -295,6 +295,15 @@ def overstated(chosen_from: int) -> float:
     return normal.inv_cdf(1 - 1 / (chosen_from + 1)) - normal.inv_cdf(1 - 1 / (BEST_OF + 1))
 
 
+def chosen_z(fall: float, error: float, chosen_from: int) -> float:
+    """Return a fall from the best of so many in standard errors, less what the choice at both its ends overstates.
+
+    The best stretch is chosen, and the worst of as many looks is; each overstates itself by errors of one end, the
+    error of the fall over the square root of 2.
+    """
+    return fall / error - math.sqrt(2) * overstated(chosen_from)
+
+
 @dataclass(frozen=True, slots=True)
 class Decline:
     """Now against the best stretch before it: their means, the drop and its z; z is NaN with too little data."""
@@ -341,7 +350,5 @@ def _decline(view: View, metric: str, k: int) -> Decline:
         noise *= 2
     drop = float(means[top] - late.mean())
     error = max(math.sqrt(noise), abs(drop) / CERTAIN)
-    # the best of many stretches overstates itself, and so does the worst of many looks
-    chosen = 2 * overstated(points.size // width) * error / math.sqrt(2)
-    z = (drop - chosen) / error if drop else 0.0
+    z = chosen_z(drop, error, points.size // width) if drop else 0.0
     return Decline(float(means[top]), int(at[top]), float(late.mean()), z, where)

@@ -13,7 +13,7 @@ import numpy as np
 
 from rlvitals import stats
 from rlvitals.checks.common import Scale, reward_scale
-from rlvitals.checks.course import overstated
+from rlvitals.checks.course import chosen_z
 from rlvitals.checks.reward_parts import split
 from rlvitals.schema import Float64
 from rlvitals.view import Held, View
@@ -96,10 +96,8 @@ def drop(held: Held) -> Drop | None:
         before, after = float(pairs[at]), float(y[end:].mean())
         swing = wander(y[:end])
         error = math.sqrt(float((se[at : at + 2] ** 2).sum()) / 4 + float((se[end:] ** 2).sum()) / late**2)
-        # neighbouring scores share the swing: no mean takes it away; the lowest stretch is chosen as the best pair is
-        chosen = 2 * overstated(end) * max(swing, error / math.sqrt(2))
-        error = max(error, math.sqrt(2) * swing)
-        z = (before - after - chosen) / error if error > 0 else math.nan
+        error = max(error, math.sqrt(2) * swing)  # neighbouring scores share the swing: no mean takes it away
+        z = chosen_z(before - after, error, end) if error > 0 else math.nan
         low = y < before - error  # lasting from here on, so that the fall began between the best pair and this one
         inside = bool(low[at + 1])  # the pair's own second score is down already: a fall right after the first one
         top = at if inside else at + 1
