@@ -11,9 +11,11 @@ import pytest
 from rlvitals.errors import InputError
 from rlvitals.lab.damage import damage_of, end_of
 from rlvitals.lab.figures import Middle, Rate, Share, share
+from rlvitals.lab.html import html
 from rlvitals.lab.judge import Asked, Got, judge
 from rlvitals.lab.kept import Kept, Kind, read, write
-from rlvitals.lab.score import healthy_score, layout_score, matrix, peer_scores, variants_of
+from rlvitals.lab.page import markdown
+from rlvitals.lab.score import healthy_score, layout_score, matrix, peer_scores, variant_names, variants_of
 from rlvitals.lab.targets import targets
 from tests.lab.results import NOW, both, heard, kept, result
 
@@ -141,6 +143,26 @@ def test_other_settings_are_scored_apart() -> None:
         Share(1, 1),
         Share(0, 1),
     )
+
+
+def test_a_heading_leaves_out_the_options_of_a_task_unless_they_tell_variants_apart() -> None:
+    def other(seed: int, task: str, model: str = "sorting") -> dict[str, Any]:
+        settings = {"task": task, "model": model}
+        return result("broken", "much", seed, both(heard(["R001"])), case=f"x{seed}", more=settings)
+
+    spec = "dataset:path=sorting/items.jsonl,verifier=exact"
+    full = f"model=sorting, task={spec}"
+    assert variant_names(kept(other(0, spec))) == {full: "model=sorting, task=dataset"}
+    assert variant_names(kept(other(0, spec, "a:tags=unused"))).popitem()[1] == "model=a:tags=unused, task=dataset"
+    two = variant_names(kept(other(0, spec), other(1, "dataset:path=other.jsonl")))
+    assert all(more == called for more, called in two.items())
+    page = markdown(kept(other(0, spec)))
+    own = page.split("## With model=sorting, task=dataset\n")[1].split("\n## ")[0]
+    assert f"Settings: {full}." in own.replace("\\", "")
+    assert "| broken | much | reward | yes |" in own  # which fault came out right there, and what it cost
+    shown = html(kept(other(0, spec)))
+    assert "<h2>By log layout, model=sorting, task=dataset</h2>" in shown
+    assert f"Settings: {full}." in shown
 
 
 def test_other_tools_are_scored_on_the_same_runs() -> None:

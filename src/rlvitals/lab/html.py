@@ -9,7 +9,7 @@ from rlvitals.lab.figures import steps
 from rlvitals.lab.kept import Kept
 from rlvitals.lab.page import figures, size, title
 from rlvitals.lab.pagefaults import right_cell
-from rlvitals.lab.score import grouped, judged, layouts_of, matrix, peer_scores, variants_of
+from rlvitals.lab.score import grouped, judged, layouts_of, matrix, peer_scores, variant_names
 from rlvitals.lab.targets import targets
 
 TEMPLATE = "scoreboard.html.j2"
@@ -27,7 +27,7 @@ def html(kept: Kept) -> str:
         size=size(kept),
         targets=targets(kept),
         layouts=[(name, title(name)) for name in layouts],
-        tables=[(more, _table(kept, more, layouts)) for more in ["", *variants_of(kept)]],
+        tables=[(m, called, _table(kept, m, layouts)) for m, called in {"": "", **variant_names(kept)}.items()],
         peers=peer_scores(kept),
         matrices=[_matrix(kept, name) for name in layouts],
         runs=_runs(kept, layouts),

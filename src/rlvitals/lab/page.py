@@ -15,7 +15,7 @@ from rlvitals.lab.score import (
     layouts_of,
     peer_scores,
     rows_of,
-    variants_of,
+    variant_names,
 )
 from rlvitals.lab.targets import targets
 from rlvitals.reference.page import Bullets, Page, Paragraph, Section, Table, page, section, to_markdown
@@ -33,10 +33,10 @@ def title(layout: str) -> str:
 def summary(kept: Kept) -> str:
     """Return the figures in lines for a terminal."""
     lines = [size(kept)]
-    for more in ["", *variants_of(kept)]:
+    for more, called in {"": "", **variant_names(kept)}.items():
         for layout in layouts_of(kept):
             shown = [f"  {name:<52} {value}" for name, value in figures(kept, layout, more)]
-            lines += ["", title(layout) + (f", {more}" if more else ""), *shown] if shown else []
+            lines += ["", title(layout) + (f", {called}" if more else ""), *shown] if shown else []
     if rows_of(kept, "", *Kind) and (found := targets(kept)):
         lines += ["", "Asked for"]
         lines += [f"  {t.verdict:<9} {t.asked}: {t.found}" for t in found]
@@ -122,7 +122,7 @@ def _sections(kept: Kept) -> list[Section | None]:
             _healthy(kept, layouts),
         ),
         _beside(kept),
-        *(_variant(kept, more, layouts) for more in variants_of(kept)),
+        *(_variant(kept, more, called, layouts) for more, called in variant_names(kept).items()),
         section("Every fault", faults_table(kept, layouts), Paragraph(FAULTS_NOTE)),
         section("What was named at the end, own log", named_table(kept, "own")),
         section("Something else accused", wrong_table(kept, layouts)),
@@ -194,6 +194,11 @@ def _beside(kept: Kept) -> Section | None:
     return section("Beside other tools", Table(head, tuple(rows)), Paragraph(PEERS_NOTE)) if rows else None
 
 
-def _variant(kept: Kept, more: str, layouts: Sequence[str]) -> Section | None:
-    """Return the figures of runs with another task or model, on which nothing was ever chosen."""
-    return section(f"With {more}", _layouts(layouts, [figures(kept, layout, more) for layout in layouts]))
+def _variant(kept: Kept, more: str, called: str, layouts: Sequence[str]) -> Section | None:
+    """Return the figures of runs with another task or model, on which nothing was ever chosen, and every fault."""
+    return section(
+        f"With {called}",
+        Paragraph(f"Settings: {more}.") if more != called else None,
+        _layouts(layouts, [figures(kept, layout, more) for layout in layouts]),
+        faults_table(kept, layouts, more),
+    )

@@ -14,9 +14,9 @@ from rlvitals.reference.page import Table
 MAX_WRONG = 200  # lines of wrong accusations (the kept results hold all)
 
 
-def faults_table(kept: Kept, layouts: Sequence[str]) -> Table | None:
+def faults_table(kept: Kept, layouts: Sequence[str], more: str = "") -> Table | None:
     """Return fault, strength, harm, what it cost, delay and seeds right per layout."""
-    found = {layout: grouped(judged(kept, layout), _key) for layout in layouts}
+    found = {layout: grouped(judged(kept, layout, more), _key) for layout in layouts}
     keys = list(dict.fromkeys(k for pairs in found.values() for k in pairs))
     rows = []
     for key in keys:

@@ -103,6 +103,17 @@ def variants_of(kept: Kept) -> list[str]:
     return sorted({r.more for r in kept.rows} - {""})
 
 
+def variant_names(kept: Kept) -> dict[str, str]:
+    """Return what a heading calls each variant: its settings, without a task's options where that tells them apart."""
+    brief = {more: ", ".join(_brief(part) for part in more.split(", ")) for more in variants_of(kept)}
+    taken = list(brief.values())
+    return {more: name if taken.count(name) == 1 else more for more, name in brief.items()}
+
+
+def _brief(setting: str) -> str:
+    return setting.partition(":")[0] if setting.startswith("task=") else setting
+
+
 def layout_score(kept: Kept, layout: str, more: str = "") -> LayoutScore:
     """Return the figures of one layout."""
     pairs = judged(kept, layout, more)
