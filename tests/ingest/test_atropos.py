@@ -58,3 +58,18 @@ def test_a_dump_of_groups_is_read_group_by_group(tmp_path: Path) -> None:
     }
     assert run.columns["surprisal_mean"][0] == pytest.approx(0.3)
     assert run.notes[0].text == "a dump of 2 scored groups without a training step: numbered in file order"
+
+
+def test_a_record_that_is_no_group_shifts_no_rollouts(tmp_path: Path) -> None:
+    groups = [
+        {"tokens": [[1, 2], [1, 2]], "masks": [[-100, 2], [-100, 2]], "scores": [score, 0.0]} for score in (1.0, 0.5)
+    ]
+    bad = ({"scores": "none"}, {"scores": [None, None], "tokens": [[1]], "masks": 3}, {"step": 1})
+    path = tmp_path / "gsm8k_1.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in (groups[0], *bad, groups[1])))
+    run = load(path)
+    assert run.step.tolist() == [1, 2]
+    for name in ("reward_max", "rollouts/reward_max"):
+        assert run.columns[name].tolist() == [1.0, 0.5], name
+    left_out = [n.count for n in run.notes if n.text == "records that are not as this dump writes them: left out"]
+    assert left_out == [len(bad)]

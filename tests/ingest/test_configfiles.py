@@ -124,6 +124,18 @@ def test_values_of_a_wrong_kind_are_ignored_with_a_reason() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("sync", "steps"),
+    [({"sync_ref_model": True}, 64), ({"sync_ref_model": "True"}, 64), ({"sync_ref_model": False}, None), ({}, None)],
+)
+def test_trl_replaces_its_reference_only_where_that_is_on(sync: dict[str, object], steps: int | None) -> None:
+    args = {"ref_model_sync_steps": 64, **sync}
+    for mapping in (args, {"train": args}):
+        assert config_from_mapping(mapping, TRL, "training_args.json").reference_reset_steps == steps
+    text = f"GRPOConfig({', '.join(f'{name}={value}' for name, value in args.items())})"
+    assert config_from_text(text, TRL).reference_reset_steps == steps
+
+
 def test_flat_and_slashed_paths() -> None:
     for mapping in ({"actor_rollout_ref.rollout.n": 4}, {"actor_rollout_ref/rollout/n": 4}):
         assert config_from_mapping(mapping, VERL, "export").group_size == 4

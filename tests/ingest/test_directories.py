@@ -79,6 +79,12 @@ def test_rollouts_and_completions_are_no_step_logs(tmp_path: Path) -> None:
     assert load(tmp_path).columns["reward_mean"].max() == 0.05
 
 
+@pytest.mark.parametrize("folder", ["of-items.jsonl-run", "from.ipynb"])
+def test_the_name_of_a_folder_says_nothing_of_the_files_in_it(tmp_path: Path, folder: str) -> None:
+    state(tmp_path / folder, 7)
+    assert load(tmp_path / folder).rows == 7
+
+
 def test_a_folder_without_a_log(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").write_bytes(b"x")
     with pytest.raises(InputError, match="no log found"):

@@ -1,4 +1,4 @@
-"""A dump of scored groups (Atropos) read as a step log: one line is one group, and becomes one row.
+"""Scored groups of Atropos as a step log: one line is one group, read as rollouts/readers does, and becomes one row.
 
 The file carries no training step, so its groups are numbered in file order.
 """
@@ -10,17 +10,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from rlvitals.ingest.table import RawTable, TableBuilder
-from rlvitals.ingest.values import number
+from rlvitals.rollouts.readers.atropos import Scored, scored
 from rlvitals.schema import Note
-
-MASKED = -100  # of a prompt token (definition in the dump's format)
-PROMPT_LOGPROB = 1.0  # stands where a token has no log-probability
-
-
-def is_group(row: Mapping[str, object]) -> bool:
-    """True for a record with the scores, tokens and masks of several rollouts."""
-    lists = (row.get("scores"), row.get("tokens"), row.get("masks"))
-    return all(isinstance(value, list) and value for value in lists) and "step" not in row
 
 
 class GroupRows:
@@ -32,20 +23,18 @@ class GroupRows:
         self._builder = TableBuilder(source)
 
     def add(self, row: Mapping[str, object], line: int) -> None:
-        scores = [value for value in map(number, _list(row.get("scores"))) if value is not None]
-        if not scores:
+        rollouts = scored(row)
+        if not rollouts:
             return
         self.rows += 1
-        self._builder.add({"group": self.rows, **_scores(scores), **_lengths(row), **_logprobs(row)}, line)
+        scores = [rollout.score for rollout in rollouts if rollout.score is not None]
+        cells = {"group": self.rows, **_scores(scores), **_lengths(rollouts), **_surprisal(rollouts)}
+        self._builder.add(cells, line)
 
     def build(self, notes: tuple[Note, ...]) -> RawTable:
         """Return one row per group."""
         text = f"a dump of {self.rows} scored groups without a training step: numbered in file order"
         return self._builder.build((Note(text, self.source, 0, self.rows), *notes))
-
-
-def _list(value: object) -> Sequence[object]:
-    return value if isinstance(value, list) else ()
 
 
 def _scores(scores: Sequence[float]) -> dict[str, object]:
@@ -59,9 +48,9 @@ def _scores(scores: Sequence[float]) -> dict[str, object]:
     }
 
 
-def _lengths(row: Mapping[str, object]) -> dict[str, object]:
+def _lengths(rollouts: Sequence[Scored]) -> dict[str, object]:
     """Return completion lengths: the tokens that the mask lets through."""
-    lengths = [sum(token != MASKED for token in mask) for mask in _list(row.get("masks")) if isinstance(mask, list)]
+    lengths = [rollout.tokens for rollout in rollouts if rollout.tokens is not None]
     if not lengths:
         return {}
     return {
@@ -71,14 +60,7 @@ def _lengths(row: Mapping[str, object]) -> dict[str, object]:
     }
 
 
-def _logprobs(row: Mapping[str, object]) -> dict[str, object]:
-    """Return the mean surprisal under the sampler of the tokens that were sampled, where it was kept."""
-    total = 0.0
-    count = 0
-    for rollout in _list(row.get("inference_logprobs")):
-        for value in _list(rollout):
-            logprob = number(value)
-            if logprob is not None and logprob != PROMPT_LOGPROB and logprob <= 0.0:
-                total -= logprob
-                count += 1
-    return {"group/surprisal": total / count} if count else {}
+def _surprisal(rollouts: Sequence[Scored]) -> dict[str, object]:
+    """Return the mean surprisal of the sampled tokens under the sampler, where it was kept."""
+    found = [-logprob for rollout in rollouts for logprob in rollout.logprobs]
+    return {"group/surprisal": sum(found) / len(found)} if found else {}

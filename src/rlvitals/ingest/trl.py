@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from rlvitals.ingest.adapter import Adapter, EvalKey, Key
+from rlvitals.ingest.configmap import lookup
 from rlvitals.schema import Direction, RunConfig, TrainerInfo
 
 # Which standard deviation `reward_std` is, by release (read from the releases' sources):
@@ -117,8 +118,11 @@ _AGGREGATION: dict[str, str] = {  # of each loss_type, since it exists (0.17)
 
 
 def config_rules(flat: Mapping[str, object]) -> dict[str, tuple[object, str]]:
-    """Return what follows from other settings: how the loss aggregates, and the temperature of the trainer's logits."""
+    """Return what follows from other settings: the loss's mean, the logits' temperature, no resets when off."""
     out: dict[str, tuple[object, str]] = {}
+    sync = lookup(flat, "sync_ref_model")  # off by default; the arguments hold a period, 512, all the same
+    if sync is None or str(sync[0]).strip().lower() not in ("true", "1"):
+        out["reference_reset_steps"] = (None, "sync_ref_model")
     for path, value in flat.items():
         name = path.rpartition(".")[2]
         if name == "loss_type" and isinstance(value, str) and value in _AGGREGATION:

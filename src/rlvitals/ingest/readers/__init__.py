@@ -113,7 +113,7 @@ def sniff(source: Source) -> str:
 def _object_kind(source: Source, start: bytes) -> str:
     """Tell one big object from one object per line; a python dict line is console text."""
     first, newline, _ = start.partition(b"\n")
-    name = source.name.lower()
+    name = Path(source.name).name.lower()  # a folder may be called anything
     if b'"cells"' in start[:2000] or ".ipynb" in name:
         return "notebook"
     if start[1:].lstrip().startswith(b"'"):

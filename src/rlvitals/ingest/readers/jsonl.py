@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Mapping
 import orjson
 
 from rlvitals.ingest import verifiers_results
-from rlvitals.ingest.grouprows import GroupRows, is_group
+from rlvitals.ingest.grouprows import GroupRows
 from rlvitals.ingest.rolloutrows import RolloutRows, is_rollout
 from rlvitals.ingest.sources import Source
 from rlvitals.ingest.table import RawTable, TableBuilder
+from rlvitals.rollouts.readers.atropos import is_group
 from rlvitals.schema import Note
 
 MAX_EXAMPLE = 60  # characters of a bad line that are shown

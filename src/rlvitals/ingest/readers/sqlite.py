@@ -5,7 +5,9 @@ A store holds many runs: the one named as `mlflow.db#RUN` (id or name) is read, 
 
 from __future__ import annotations
 
+import math
 import sqlite3
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -119,6 +121,13 @@ def _labels(runs: list[_Found], best: _Found | None) -> list[str]:
     return names[:MAX_SHOWN] + ([f"{len(names) - MAX_SHOWN} more"] if len(names) > MAX_SHOWN else [])
 
 
+def _mlflow_value(value: float, is_nan: object) -> float:
+    """Return what was logged: MLflow's databases hold NaN as a flag and infinity as the largest float."""
+    if is_nan:
+        return math.nan
+    return math.copysign(math.inf, value) if abs(value) >= sys.float_info.max else value
+
+
 def _mlflow(query: Query, source: Source) -> RawTable:
     with_metrics = "SELECT run_uuid FROM metrics GROUP BY run_uuid"
     found = query(
@@ -139,7 +148,7 @@ def _mlflow(query: Query, source: Source) -> RawTable:
             orders, steps, numbers = series.setdefault(str(key), ([], [], []))
             orders.append(i)
             steps.append(step)
-            numbers.append(float("nan") if is_nan else float(value))
+            numbers.append(_mlflow_value(float(value), is_nan))
     rows = rows_of({
         key: Series(np.array(order, dtype=np.int64), np.array(step, dtype=np.int64), np.array(value))
         for key, (order, step, value) in series.items()
