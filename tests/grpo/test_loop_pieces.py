@@ -122,6 +122,21 @@ def test_a_kl_coefficient_adds_a_term_that_restrains() -> None:
     assert (changed.estimator, changed.coef) == (Estimator.K3, 0.5)  # type: ignore[union-attr]
 
 
+def test_estimator_and_place_are_options_of_a_recipe() -> None:
+    found = recipe_of(Config(recipe="grpo:kl=exact"))
+    assert found.kl_term == KlTerm(Estimator.EXACT, Place.LOSS, 0.04)
+    found = recipe_of(Config(recipe="dapo:kl=k1,kl_in=reward", kl_coef=0.01))
+    assert found.kl_term == KlTerm(Estimator.K1, Place.REWARD, 0.01)
+    assert recipe_of(Config(recipe="dapo")) == replace(found, kl_term=None)
+    with pytest.raises(InputError, match=r"a KL term without a coefficient.*dapo has none of its own"):
+        recipe_of(Config(recipe="dapo:kl=k2"))
+    with pytest.raises(InputError) as caught:
+        recipe_of(Config(recipe="grpo:kl=k9,where=loss"))
+    assert [(p.where, p.found) for p in caught.value.problems] == [
+        ("--recipe ...:kl", "'k9'"), ("--recipe", "'where=loss'"),
+    ]  # fmt: skip
+
+
 def group(number: int, rewards: list[float], **more: Any) -> list[Trajectory]:
     out = []
     for k, reward in enumerate(rewards):

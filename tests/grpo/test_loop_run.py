@@ -208,13 +208,44 @@ def test_a_reset_reference_starts_again_at_zero_and_survives_a_resume(tmp_path: 
 
 
 def test_without_a_reference_no_divergence_is_logged(tmp_path: Path) -> None:
-    train(config(reference_reset=-1, recipe="dapo", steps=1), PARTS, folder=tmp_path / "run")
-    assert "kl_ref" not in rows(tmp_path / "run")[1]
+    for recipe, changes in (("dapo", {}), ("grpo:kl=exact", {"kl_coef": 0.0})):
+        settings = config(reference_reset=-1, recipe=recipe, steps=1, **changes)
+        train(settings, PARTS, folder=tmp_path / recipe)
+        assert "kl_ref" not in rows(tmp_path / recipe)[1]
 
 
 def test_filtered_sampling_is_scored_as_it_was_sampled(tmp_path: Path) -> None:
     train(config(top_p=0.7, temperature=0.8, steps=2), PARTS, folder=tmp_path / "run")
     assert max(r["logprob_gap_max"] for r in rows(tmp_path / "run")[1:]) < 1e-5
+
+
+@pytest.mark.parametrize(("recipe", "changes"), [("grpo:kl=exact", {}), ("grpo:kl=exact", {"lora_rank": 2})])
+def test_the_exact_divergence_in_the_loss(recipe: str, changes: dict[str, Any], tmp_path: Path) -> None:
+    if changes:
+        pytest.importorskip("peft")
+    settings = config(recipe=recipe, kl_coef=0.5, top_p=0.9, steps=4, eval_every=0, **changes)
+    train(settings, PARTS, folder=tmp_path / "run")
+    found = rows(tmp_path / "run")
+    assert found[0]["kl_loss"] >= 0.0
+    assert 0.0 < found[-1]["kl_loss"] < 0.5 * 0.2
+    said = json.loads((tmp_path / "run" / "config.json").read_text())["run"]
+    assert (said["loss_type"], said["kl_estimator"], said["kl_coef"]) == ("grpo", "exact", 0.5)
+
+
+def test_the_exact_divergence_in_the_reward_is_that_of_the_sampled_prefixes(tmp_path: Path) -> None:
+    """Nothing is taken off before the first update, and the loss has no term."""
+    free, leashed = (
+        train(config(recipe=f"grpo:{how}kl_in=reward", kl_coef=coef, steps=3, eval_every=0), PARTS, folder=tmp_path / n)
+        for n, how, coef in (("free", "kl=k1,", 0.0), ("leashed", "kl=exact,", 0.3))
+    )
+    assert (free.steps, leashed.steps) == (3, 3)
+    first, last = rows(tmp_path / "leashed")[0], rows(tmp_path / "leashed")[-1]
+    assert (
+        first["advantage_max"] == rows(tmp_path / "free")[0]["advantage_max"]
+    )  # no divergence before the first update
+    assert "kl_loss" in last
+    assert last["kl_loss"] == 0.0
+    assert last["kl_ref"] > 0.0
 
 
 def test_several_reward_parts_and_gdpo(tmp_path: Path) -> None:

@@ -10,11 +10,12 @@ import torch
 
 from rlvitals.grpo.aggregation import Counts
 from rlvitals.grpo.distributed import Parallel
-from rlvitals.grpo.kl import Estimator, KlTerm, Place
+from rlvitals.grpo.kl import Estimator, KlTerm, Place, exact_BT
 from rlvitals.grpo.packing import Packed, micro_batches
-from rlvitals.grpo.recipes import RECIPES, Batch, Loss, Recipe, policy_loss
+from rlvitals.grpo.recipes import RECIPES, Batch, DeadGroups, Loss, Recipe, policy_loss
+from rlvitals.grpo.reference import Reference
 from rlvitals.grpo.run import recompute_activations
-from rlvitals.grpo.score import Policy, score
+from rlvitals.grpo.score import Policy, divergence, score
 from rlvitals.grpo.update import StepData, Trainer, UpdateStats, new_optimizer, update
 from tests.grpo.loops import config, one_thread, untrained
 
@@ -159,3 +160,71 @@ def test_micro_batches_hold_every_row_once_within_the_limit() -> None:
     assert sorted(i for p in parts for i in p.tolist()) == list(range(8))
     assert all(int(lengths[p].max()) * len(p) <= 100 for p in parts)
     assert [sorted(p.tolist()) for p in parts] == [[0, 2, 3, 5, 6], [1, 4], [7]]
+
+
+def apart(policy: Policy) -> Reference:
+    """Return a reference whose weights are not the policy's."""
+    reference = Reference(policy)
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for weight in policy.parameters():
+            weight.add_(0.1 * torch.randn(weight.shape, generator=generator))
+    return reference
+
+
+def plain_divergence_BT(policy: Policy, reference: Reference, batch: Packed, temperature: float) -> torch.Tensor:
+    """Return the divergence from the logits of both, all of them held at once."""
+    assert reference._copy is not None
+    logits = [p.model(input_ids=batch.ids_BL[:, :-1]).logits / temperature for p in (policy, reference._copy)]
+    return exact_BT(logits[0], logits[1], batch.mask_BT)
+
+
+@pytest.mark.parametrize("micro_tokens", [10**6, 15])
+def test_the_exact_divergence_has_the_gradient_of_the_plain_one(micro_tokens: int) -> None:
+    one_thread()
+    settings = config(minibatches=1, epochs=1, max_tokens=16, micro_tokens=micro_tokens, temperature=0.8, lr=1.0)
+    settings = replace(settings, max_grad_norm=0.0)
+    policy = Policy(untrained(settings).model)
+    reference = apart(policy)
+    recipe = replace(RECIPES["dapo"], kl_term=KlTerm(Estimator.EXACT, Place.LOSS, 0.5))
+    data = step_data(policy)
+    data = replace(data, adv_BT=data.adv_BT * 0, head=reference.head)
+    wanted_BT = plain_divergence_BT(policy, reference, data.packed, 0.8)
+    wanted = 0.5 * wanted_BT.sum() / data.packed.mask_BT.sum()
+    weights = [w for w in policy.parameters() if w.requires_grad]
+    expected = [w.detach() - g for w, g in zip(weights, torch.autograd.grad(wanted, weights), strict=True)]
+    trainer = Trainer(policy, torch.optim.SGD(weights, lr=1.0), settings, Parallel())
+    stats = update(trainer, recipe, data, 1, policy_loss)
+    assert stats.losses[0][2] == pytest.approx(float(wanted.detach()), rel=1e-4)
+    for found, want in zip(weights, expected, strict=True):
+        torch.testing.assert_close(found.detach(), want, atol=2e-6, rtol=0)
+
+
+def test_the_exact_divergence_before_the_update_is_that_of_the_logits() -> None:
+    policy = Policy(untrained(config()).model)
+    reference = apart(policy)
+    batch = packed()
+    found = divergence(policy, reference.head, batch, 0.7, 15)
+    with torch.no_grad():
+        torch.testing.assert_close(found, plain_divergence_BT(policy, reference, batch, 0.7), atol=1e-5, rtol=0)
+    assert float(found[batch.mask_BT].min()) > 0
+
+
+@pytest.mark.parametrize("dead", [DeadGroups.KEEP, DeadGroups.DROP])
+def test_tied_groups_move_weights_by_momentum_where_they_are_kept(dead: DeadGroups) -> None:
+    """The decision of docs/decisions/0026: KEEP makes the step, as TRL and verl do; DROP and RESAMPLE make none."""
+    settings = config(minibatches=1, epochs=1)
+    policy = Policy(untrained(settings).model)
+    trainer = Trainer(policy, new_optimizer(policy, 1e-2), settings, Parallel())
+    recipe = replace(RECIPES["ch6-reinforce"], dead_groups=dead)
+    data = step_data(policy)
+    update(trainer, recipe, data, 1, policy_loss)
+    before = copy.deepcopy(policy.state_dict())
+    # what credit() makes of a step of tied groups: no advantage, and under DROP no row either
+    rows = data.rows if dead is DeadGroups.KEEP else data.rows[:0]
+    stats = update(trainer, recipe, replace(data, adv_BT=data.adv_BT * 0, rows=rows), 2, policy_loss)
+    moved = any(not torch.equal(before[n], w) for n, w in policy.state_dict().items())
+    if dead is DeadGroups.KEEP:
+        assert (moved, stats.grad_norms, trainer.updates) == (True, [0.0], 2)
+    else:
+        assert (moved, stats.grad_norms, trainer.updates) == (False, [], 1)

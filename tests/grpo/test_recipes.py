@@ -87,6 +87,5 @@ def test_what_is_missing_is_named() -> None:
 def test_published_choices() -> None:
     assert RECIPES["dapo"].dead_groups is DeadGroups.RESAMPLE
     assert RECIPES["olmo3"].surrogate == Clip(0.2, 0.272)
-    assert RECIPES["deepseek-v3.2"].keep_sampling_mask
     assert RECIPES["gdpo"].advantage is Advantage.COMPONENTS
     assert [name for name, r in RECIPES.items() if r.kl_term is not None] == ["grpo", "deepseek-v3.2"]

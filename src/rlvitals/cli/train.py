@@ -124,7 +124,7 @@ def _settled(chosen: dict[str, str], out: Path | None, *, resume: bool) -> tuple
 
 def _fresh_folder(config: Config) -> Path:
     """Return a folder under runs/ that is not there yet."""
-    base = Path("runs") / f"{config.task.partition(':')[0]}-{config.recipe}-seed{config.seed}"
+    base = Path("runs") / f"{config.task.partition(':')[0]}-{config.recipe.partition(':')[0]}-seed{config.seed}"
     number = 1
     folder = base
     while folder.exists():
@@ -151,24 +151,22 @@ def _run(config: Config, folder: Path, *, resume: bool, vitals: bool, tracker: s
     """Train with everything that looks on."""
     from rlvitals.grpo.loop import go_on
     from rlvitals.grpo.parts import settle
-    from rlvitals.grpo.watch import Progress, Tracker, Vitals, close_all
+    from rlvitals.grpo.trackers import Tracker, closing
+    from rlvitals.grpo.watch import Progress, Vitals
 
     settle(config)
-    told = Tracker(tracker, config, str(folder)) if tracker is not None else None
+    told = Tracker(tracker, str(folder)) if tracker is not None else None
     run = _opened(config, folder, resume=resume)  # before a word is said: an error is then all that is seen
     progress = Progress(config.steps)
     watches: list[Progress | Vitals | Tracker] = [progress]
     if vitals:
         watches.append(Vitals(progress))
     if told is not None:
-        told.start()
+        told.start(run)
         watches.append(told)
-    try:
-        with progress:
-            progress.say(f"{config.recipe} on {config.task} with {config.model}: {config.steps} steps into {folder}")
-            outcome = go_on(run, watches)
-    finally:
-        close_all(watches)
+    with closing(watches), progress:
+        progress.say(f"{config.recipe} on {config.task} with {config.model}: {config.steps} steps into {folder}")
+        outcome = go_on(run, watches)
     for each in watches:
         if isinstance(each, Vitals) and each.headline():
             progress.say(f"health: {each.headline()}")

@@ -41,19 +41,24 @@ class Saved:
 
 
 def save(
-    run_folder: Path, step: int, model: nn.Module, tokenizer: Any, optimizer: torch.optim.Optimizer,
-    reference: Mapping[str, torch.Tensor], state: Mapping[str, Any],
+    run_folder: Path, step: int, model: nn.Module, tokenizer: Any, optimizer: Mapping[str, Any],
+    reference: Mapping[str, torch.Tensor], state: Mapping[str, Any], *,
+    weights: Mapping[str, torch.Tensor] | None = None,
 ) -> Path:  # fmt: skip
-    """Write a checkpoint and return its folder. Raises InputError when the disk refuses; no half one stays."""
+    """Write a checkpoint and return its folder. Raises InputError when the disk refuses; no half one stays.
+
+    optimizer: its whole state; weights: those of the model where it cannot give them itself, as when it is sharded.
+    """
     target = run_folder / FOLDER / f"checkpoint-{step}"
     draft = target.with_name(target.name + ".tmp")
     try:
         with refused(run_folder):
             shutil.rmtree(draft, ignore_errors=True)
             draft.mkdir(parents=True)
-            cast("Any", model).save_pretrained(draft, max_shard_size="1TB")
+            given = {} if weights is None else {"state_dict": dict(weights)}
+            cast("Any", model).save_pretrained(draft, max_shard_size="1TB", **given)
             tokenizer.save_pretrained(draft)
-            torch.save(optimizer.state_dict(), draft / OPTIMIZER)
+            torch.save(optimizer, draft / OPTIMIZER)
             if reference:
                 save_file({k: v.detach().cpu().contiguous().clone() for k, v in reference.items()}, draft / REFERENCE)
             sizes = {p.name: p.stat().st_size for p in sorted(draft.iterdir()) if p.is_file()}
@@ -112,9 +117,13 @@ def load_weights(folder: Path, model: nn.Module) -> None:
         raise InputError(Problem("weights of another model", str(folder), ", ".join([*lacking, *unexpected])[:200]))
 
 
-def load_optimizer(saved: Saved, optimizer: torch.optim.Optimizer, device: torch.device) -> None:
-    """Put the optimizer's state back; the file may hold tensors and numbers, nothing that runs."""
-    optimizer.load_state_dict(torch.load(saved.folder / OPTIMIZER, map_location=device, weights_only=True))
+def optimizer_state(saved: Saved) -> dict[str, Any]:
+    """Return the optimizer's state, on the CPU; the file may hold tensors and numbers, nothing that runs.
+
+    An optimizer moves what belongs beside its weights there by itself, and keeps its count of steps on the CPU.
+    """
+    state: dict[str, Any] = torch.load(saved.folder / OPTIMIZER, map_location="cpu", weights_only=True)
+    return state
 
 
 def load_reference(saved: Saved) -> dict[str, torch.Tensor]:

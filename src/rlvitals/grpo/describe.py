@@ -60,7 +60,7 @@ def run_config(config: Config, recipe: Recipe, task: Task, vocab_size: int, iden
         sampler_correction=bool(recipe.corrections) or recipe.off_policy_delta is not None,
         token_budget=config.max_tokens,
         vocab_size=vocab_size,
-        loss_type=config.recipe,
+        loss_type=config.recipe.partition(":")[0],
         loss_aggregation=_AGGREGATION[recipe.aggregation],
         importance_level="sequence" if sequence else "token",
         advantage_estimator="grpo",

@@ -54,17 +54,19 @@ def pack_keep(keep_NV: Tensor) -> Tensor:
     return (padded << torch.arange(8, dtype=torch.uint8, device=keep_NV.device)).sum(dim=-1, dtype=torch.uint8)
 
 
-def _spans(size: int, step: int) -> Iterator[slice]:
+def spans(size: int, step: int) -> Iterator[slice]:
+    """Yield slices of at most `step` that cover 0 to size."""
     return (slice(start, min(start + step, size)) for start in range(0, size, step))
 
 
-def _wide(dtype: torch.dtype) -> torch.dtype:
+def wide_type(dtype: torch.dtype) -> torch.dtype:
+    """Return the type of reductions: float32 for narrower ones."""
     return dtype if dtype.itemsize >= 4 else torch.float32
 
 
-def _tile(hidden: Tensor, weight: Tensor, temperature: float, keep: Tensor | None) -> Tensor:
+def tile(hidden: Tensor, weight: Tensor, temperature: float, keep: Tensor | None) -> Tensor:
     """Return one tile of z in float32 or wider; `keep` are the packed bits of this tile."""
-    z = (hidden @ weight.T).to(_wide(hidden.dtype))
+    z = (hidden @ weight.T).to(wide_type(hidden.dtype))
     if temperature != 1.0:
         z.div_(temperature)
     if keep is not None:
@@ -73,7 +75,8 @@ def _tile(hidden: Tensor, weight: Tensor, temperature: float, keep: Tensor | Non
     return z
 
 
-def _bits(keep: Tensor | None, rows: slice, cols: slice) -> Tensor | None:
+def kept_bits(keep: Tensor | None, rows: slice, cols: slice) -> Tensor | None:
+    """Return the packed bits of one tile."""
     return None if keep is None else keep[rows, cols.start // 8 : -(-cols.stop // 8)]
 
 
@@ -82,12 +85,12 @@ class _Fused(torch.autograd.Function):
     def forward(
         ctx: Any, hidden: Tensor, weight: Tensor, ids: Tensor, temperature: float, keep: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        n, kind = hidden.shape[0], _wide(hidden.dtype)
+        n, kind = hidden.shape[0], wide_type(hidden.dtype)
         top = torch.full((n,), NEVER, dtype=kind, device=hidden.device)  # running maximum of z
         mass, slope, chosen = torch.zeros_like(top), torch.zeros_like(top), torch.zeros_like(top)
-        for cols in _spans(weight.shape[0], ENTRIES):
-            for rows in _spans(n, TOKENS):
-                z = _tile(hidden[rows], weight[cols], temperature, _bits(keep, rows, cols))
+        for cols in spans(weight.shape[0], ENTRIES):
+            for rows in spans(n, TOKENS):
+                z = tile(hidden[rows], weight[cols], temperature, kept_bits(keep, rows, cols))
                 own, here = _targets(ids[rows], cols)
                 chosen[rows][own] = z[own, here]
                 _absorb(z, top[rows], mass[rows], slope[rows])
@@ -105,13 +108,13 @@ class _Fused(torch.autograd.Function):
         hidden, weight, ids, lse, entropy, keep = ctx.saved_tensors
         grad_logp, grad_entropy = grads
         for_hidden, for_weight = ctx.needs_input_grad[:2]
-        kind = _wide(hidden.dtype)
+        kind = wide_type(hidden.dtype)
         d_hidden = torch.zeros_like(hidden, dtype=kind) if for_hidden else None
         d_weight = torch.empty_like(weight) if for_weight else None
-        for cols in _spans(weight.shape[0], ENTRIES):
+        for cols in spans(weight.shape[0], ENTRIES):
             d_cols = torch.zeros_like(weight[cols], dtype=kind) if for_weight else None
-            for rows in _spans(hidden.shape[0], TOKENS):
-                z = _tile(hidden[rows], weight[cols], ctx.temperature, _bits(keep, rows, cols))
+            for rows in spans(hidden.shape[0], TOKENS):
+                z = tile(hidden[rows], weight[cols], ctx.temperature, kept_bits(keep, rows, cols))
                 dz = _logit_gradient(
                     z, lse[rows], entropy[rows],
                     None if grad_logp is None else grad_logp[rows],
@@ -121,15 +124,15 @@ class _Fused(torch.autograd.Function):
                 dz = dz.div_(ctx.temperature).to(hidden.dtype)
                 # one product at a time: in bfloat16 each is rounded once, and all of them add up in float32
                 if d_hidden is not None:
-                    _add_product(d_hidden[rows], dz, weight[cols])
+                    add_product(d_hidden[rows], dz, weight[cols])
                 if d_cols is not None:
-                    _add_product(d_cols, dz.T, hidden[rows])
+                    add_product(d_cols, dz.T, hidden[rows])
             if d_weight is not None and d_cols is not None:
                 d_weight[cols] = d_cols.to(weight.dtype)
         return (None if d_hidden is None else d_hidden.to(hidden.dtype)), d_weight, None, None, None
 
 
-def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
+def add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
     """Add left @ right to total in place, in the type of total."""
     if left.dtype == total.dtype:
         total.addmm_(left, right)

@@ -13,7 +13,8 @@ own. RKL is KL(pi || pi_ref), FKL is KL(pi_ref || pi).
   exact       sum over V    grad RKL              0 at its own token: depends on the prefix alone
 
 On samples of an older policy every one is biased, except ratio k3 and those multiplied by the detached ratio
-(ratios.detached_ratio_BT). Sources: arXiv 2510.01555; ratio k3: DeepSeek-V3.2, arXiv 2512.02556; k3 in GRPO: arXiv
+(ratios.detached_ratio_BT); exact is then that of the policy after the older one's prefixes. In the loop its value and
+gradient come from fused_kl.py. Sources: arXiv 2510.01555; ratio k3: DeepSeek-V3.2, arXiv 2512.02556; k3 in GRPO: arXiv
 2402.03300.
 """
 
@@ -112,7 +113,7 @@ def exact_BT(logits_BTV: Tensor, logits_ref_BTV: Tensor, mask_BT: Tensor) -> Ten
 def estimate_BT(
     estimator: Estimator, logp_BT: Tensor, logp_old_BT: Tensor, logp_ref_BT: Tensor, mask_BT: Tensor
 ) -> Tensor:
-    """Return the estimate of every token; EXACT needs logits and is refused here (call exact_BT)."""
+    """Return the estimate of every token; EXACT is no function of these: ValueError (score.divergence, exact_BT)."""
     match estimator:
         case Estimator.K1:
             return k1_BT(logp_BT, logp_ref_BT, mask_BT)

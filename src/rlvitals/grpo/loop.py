@@ -15,9 +15,10 @@ import torch
 from rlvitals.grpo import checkpoint, measure
 from rlvitals.grpo.config import Config
 from rlvitals.grpo.credit import credit
+from rlvitals.grpo.distributed import weights
 from rlvitals.grpo.evaluate import NAME, HeldOut, evaluate
 from rlvitals.grpo.interrupt import Interrupt
-from rlvitals.grpo.kl import Place, estimate_BT
+from rlvitals.grpo.kl import Estimator, Place, estimate_BT
 from rlvitals.grpo.masks import per_token_BT, sequence_sum_B
 from rlvitals.grpo.measure import by_group
 from rlvitals.grpo.packing import Packed
@@ -28,8 +29,8 @@ from rlvitals.grpo.ratiostats import clip_bounds
 from rlvitals.grpo.recipes import DeadGroups
 from rlvitals.grpo.rollout import Trajectory, seed_of
 from rlvitals.grpo.run import Run, open_run, state_of
-from rlvitals.grpo.score import Scores
-from rlvitals.grpo.update import StepData, UpdateStats, kl_coefs
+from rlvitals.grpo.score import Scores, divergence
+from rlvitals.grpo.update import StepData, UpdateStats, kl_coefs, needs_distributions
 
 Row = dict[str, float]
 Watch = Callable[[Run, Row, HeldOut | None], None]
@@ -104,17 +105,19 @@ def one_step(run: Run) -> tuple[Row, HeldOut | None]:
     """Make one step; return the row that was logged and the held-out score, if it was due."""
     started = time.perf_counter()
     step = run.step + 1
-    sampled = sample(run, step)
-    sample_s = time.perf_counter() - started
+    with run.parallel.whole(run.trainer.policy):
+        sampled = sample(run, step)
+        sample_s = time.perf_counter() - started
 
-    data, everyone = prepare(run, sampled)
-    score_s = time.perf_counter() - started - sample_s
+        data, everyone = prepare(run, sampled)
+        score_s = time.perf_counter() - started - sample_s
 
     sampled_by = run.trainer.version
     stats = run.parts.update(run.trainer, run.recipe, data, step, run.parts.loss)
-    run.parts.sync(run.sampler, run.policy.model, run.trainer.version, step)
-    if run.config.reference_reset > 0 and step % run.config.reference_reset == 0:
-        run.reference.reset(step)
+    with run.parallel.whole(run.trainer.policy):
+        run.parts.sync(run.sampler, run.policy.model, run.trainer.version, step)
+        if run.config.reference_reset > 0 and step % run.config.reference_reset == 0:
+            run.reference.reset(step)
     update_s = time.perf_counter() - started - sample_s - score_s
 
     dropped = _everyone(run, sampled.dropped)
@@ -219,6 +222,7 @@ def prepare(run: Run, sampled: Sampled) -> tuple[StepData, list[Trajectory]]:
     data = StepData(
         packed, given.rows, first, per_token_BT(own_B, packed.mask_BT), scores.logp_BT, ref_BT,
         kl_coefs(recipe.kl_term, families, scores.logp_BT),
+        run.reference.head if needs_distributions(recipe.kl_term) else None,
     )  # fmt: skip
     return data, everyone
 
@@ -247,7 +251,11 @@ def _attach(run: Run, kept: Sequence[Trajectory], packed: Packed, scores: Scores
     logp_BT, entropy_BT = scores.logp_BT, scores.entropy_BT
     term = run.recipe.kl_term
     if term is not None and term.place is Place.REWARD and ref_BT is not None:
-        nats_BT = estimate_BT(term.estimator, logp_BT, logp_BT, ref_BT, packed.mask_BT)
+        if term.estimator is Estimator.EXACT:
+            config = run.config
+            nats_BT = divergence(run.policy, run.reference.head, packed, config.temperature, config.micro_tokens)
+        else:
+            nats_BT = estimate_BT(term.estimator, logp_BT, logp_BT, ref_BT, packed.mask_BT)
         for t, total in zip(kept, sequence_sum_B(nats_BT, packed.mask_BT).tolist(), strict=True):
             t.divergence = total
     mask, logp, entropy = packed.mask_BT.cpu().numpy(), logp_BT.cpu().numpy(), entropy_BT.cpu().numpy()
@@ -284,10 +292,11 @@ def memory_mb(device: torch.device) -> float:
 
 def _evaluate(run: Run) -> HeldOut:
     started = time.perf_counter()
-    found = evaluate(
-        run.held_out, run.config.eval_items, run.eval_sampler, run.tokenizer, run.sampling, run.parallel,
-        run.parts.collect,
-    )  # fmt: skip
+    with run.parallel.whole(run.trainer.policy):
+        found = evaluate(
+            run.held_out, run.config.eval_items, run.eval_sampler, run.tokenizer, run.sampling, run.parallel,
+            run.parts.collect,
+        )  # fmt: skip
     if run.cadence.took(time.perf_counter() - started, run.elapsed()) and run.log is not None:
         run.log.event(
             run.step, "cadence", f"evaluations took over a quarter of the time: now every {run.cadence.every}"
@@ -315,15 +324,17 @@ def _write(run: Run, row: Row, trajectories: Sequence[Trajectory], held_out: Hel
 
 
 def save(run: Run) -> None:
-    """Write a checkpoint and seal the rollouts so far."""
-    if run.log is not None and run.rollouts is not None:
-        run.rollouts.seal()
-        folder = run.folder / checkpoint.FOLDER / f"checkpoint-{run.step}"
-        run.log.event(run.step, "checkpoint", path=str(folder.relative_to(run.folder)))
-        checkpoint.save(
-            run.folder, run.step, run.policy.model, run.tokenizer, run.trainer.optimizer, run.reference.state(),
-            state_of(run),
-        )  # fmt: skip
+    """Write a checkpoint and seal the rollouts so far; what is sharded is gathered first."""
+    optimizer = run.parallel.gathered(run.trainer.optimizer)
+    with run.parallel.whole(run.trainer.policy):
+        if run.log is not None and run.rollouts is not None:
+            run.rollouts.seal()
+            folder = run.folder / checkpoint.FOLDER / f"checkpoint-{run.step}"
+            run.log.event(run.step, "checkpoint", path=str(folder.relative_to(run.folder)))
+            checkpoint.save(
+                run.folder, run.step, run.policy.model, run.tokenizer, optimizer, run.reference.state(), state_of(run),
+                weights=weights(run.policy.model) if run.parallel.shards else None,
+            )  # fmt: skip
     run.parallel.wait()
 
 

@@ -34,7 +34,10 @@ class Preset:
 
 _BOOK = "Raschka, Build a Reasoning Model (From Scratch), chapter 7"
 _BASE = replace(RECIPES["ch6-reinforce"], source=_BOOK)
-# a ratio of a whole answer counts once per answer; with a penalty that is summed over tokens, once per token like it
+# The chapter adds a clipped ratio per answer, counted once, and a divergence summed over the answer's tokens. Here one
+# aggregation serves both: without a penalty the ratio counts once per answer, as there (_ONCE); with one it counts once
+# per token, which is its answer's length times the chapter's weight. So a coefficient c weighs like c / length there,
+# and long answers pull harder. The clip is PPO's at 0.2; the chapter's is at 10 and keeps the larger side for A < 0.
 _CLIPPED = replace(_BASE, surrogate=Clip(0.2, 0.2), ratio_level=RatioLevel.SEQUENCE_SUM)
 _ONCE = replace(_CLIPPED, aggregation=Aggregation.SEQUENCE_MEAN)
 _REUSE: Mapping[str, object] = MappingProxyType({"epochs": 2})
@@ -71,7 +74,8 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
         "ch7-truncated-is": Preset(replace(_BASE, corrections=(TOKEN_TIS,))),
         "ch7-no-std": Preset(replace(_BASE, advantage=Advantage.GROUP_MEAN)),
         "ch7-off-policy-mask": Preset(replace(_ONCE, off_policy_delta=0.1), _REUSE),
-        "ch7-keep-mask": Preset(replace(_BASE, keep_sampling_mask=True), MappingProxyType({"top_p": 0.9})),
+        # the sampler leaves the tail out, and policy, old policy and reference are scored within what it kept
+        "ch7-keep-mask": Preset(_BASE, MappingProxyType({"top_p": 0.9})),
         "ch7-gdpo": Preset(replace(_BASE, advantage=Advantage.COMPONENTS), _FORMAT),
         "ch7-gspo": Preset(replace(RECIPES["gspo"], source=_BOOK), _REUSE),
         "ch7-cispo": Preset(replace(RECIPES["cispo"], source=_BOOK), _REUSE),
@@ -79,8 +83,9 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
 )
 
 
-def preset(name: str) -> Preset:
-    """Return a preset; `dr_grpo` is `dr-grpo`. Raises InputError with the nearest name."""
+def preset(spec: str) -> Preset:
+    """Return the preset of a spec; `dr_grpo` is `dr-grpo`. Raises InputError with the nearest name."""
+    name = spec.partition(":")[0]
     found = PRESETS.get(name.replace("_", "-"))
     if found is None:
         near = difflib.get_close_matches(name, PRESETS, n=1)
@@ -89,21 +94,57 @@ def preset(name: str) -> Preset:
     return found
 
 
-def config_of(name: str) -> Config:
+def config_of(spec: str) -> Config:
     """Return the config of a preset before the user's own settings. Raises InputError."""
-    return replace(Config(recipe=name), **preset(name).settings)  # type: ignore[arg-type]
+    return replace(Config(recipe=spec), **preset(spec).settings)  # type: ignore[arg-type]
 
 
 def recipe_of(config: Config) -> Recipe:
-    """Return the recipe of a config, with the user's KL coefficient. Raises InputError."""
+    """Return the recipe of a config, with the user's KL estimator, place and coefficient. Raises InputError.
+
+    The coefficient is `kl_coef`, estimator and place are options of the recipe: `grpo:kl=exact,kl_in=reward`.
+    """
     recipe = preset(config.recipe).recipe
-    if config.kl_coef < 0:
+    term, chosen = recipe.kl_term, _options(config.recipe)
+    if term is None and (config.kl_coef > 0 or chosen):
+        term = KlTerm(ADDED_ESTIMATOR, Place.LOSS, config.kl_coef)
+    if term is None:
         return recipe
-    if recipe.kl_term is not None:
-        return replace(recipe, kl_term=replace(recipe.kl_term, coef=config.kl_coef, by_family=MappingProxyType({})))
-    if config.kl_coef == 0:
-        return recipe
-    return replace(recipe, kl_term=KlTerm(ADDED_ESTIMATOR, Place.LOSS, config.kl_coef))
+    if term.coef < 0:
+        raise InputError(
+            Problem("a KL term without a coefficient", "kl_coef", expected="a number of 0 or more",
+                    hint=f"{config.recipe.partition(':')[0]} has none of its own: try --set kl_coef=0.01")
+        )  # fmt: skip
+    if config.kl_coef >= 0:
+        term = replace(term, coef=config.kl_coef, by_family=MappingProxyType({}))
+    if config.reference_reset < 0 and not any((term.coef, *term.by_family.values())):
+        return replace(recipe, kl_term=None)  # nothing is weighed and nothing is there to be measured to
+    estimator, place = chosen.get("kl", term.estimator.value), chosen.get("kl_in", term.place.value)
+    return replace(recipe, kl_term=replace(term, estimator=Estimator(estimator), place=Place(place)))
+
+
+_CHOICES: Mapping[str, tuple[str, ...]] = {
+    "kl": tuple(e.value for e in Estimator),
+    "kl_in": tuple(p.value for p in Place),
+}
+
+
+def _options(spec: str) -> dict[str, str]:
+    """Return the options behind a recipe's name. Raises InputError with every problem."""
+    chosen: dict[str, str] = {}
+    found: list[Problem] = []
+    for part in filter(None, spec.partition(":")[2].split(",")):
+        key, _, value = part.partition("=")
+        if key not in _CHOICES:
+            found.append(Problem("unknown option of a recipe", "--recipe", repr(part), f"{' or '.join(_CHOICES)}=..."))
+        elif value not in _CHOICES[key]:
+            found.append(
+                Problem("not a value of this option", f"--recipe ...:{key}", repr(value), ", ".join(_CHOICES[key]))
+            )
+        chosen[key] = value
+    if found:
+        raise InputError(*found)
+    return chosen
 
 
 def uses_ratio(recipe: Recipe) -> bool:

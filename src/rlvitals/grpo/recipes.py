@@ -1,8 +1,8 @@
 """Published recipes, one row each, and the one function that turns a row and a batch into a loss.
 
 A row names its choice on every axis; nothing is implied. Where a paper leaves a number open the row says so and takes
-the common one. What a row asks of the loop (dead groups, long answers, scoring under the sampler's kept set) is named
-here and done there.
+the common one. What a row asks of the loop (dead groups, long answers) is named here and done there. Scoring within
+what the sampler could draw is no row's choice: the loop does it whenever top-p or top-k leaves something out.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from rlvitals.grpo.ratios import RATIOS, RatioLevel
 class DeadGroups(Enum):
     """What the loop does with groups whose rewards are all equal."""
 
-    KEEP = "keep"  # they count in every denominator and shrink the step
-    DROP = "drop"
+    KEEP = "keep"  # they count in every denominator and shrink the step; all tied, momentum alone moves the weights
+    DROP = "drop"  # all tied, no step is made (docs/decisions/0026)
     RESAMPLE = "resample"  # dropped, and new prompts drawn until the batch is full
 
 
@@ -45,7 +45,7 @@ class Recipe:
     """The choices of one algorithm.
 
     off_policy_delta: nats per token, None for no mask; entropy_coef: loss units per nat; top_entropy_share: share of
-    tokens that keep their loss, 1 for all; keep_sampling_mask: score under the sampler's kept set.
+    tokens that keep their loss, 1 for all.
     """
 
     source: str
@@ -56,7 +56,6 @@ class Recipe:
     kl_term: KlTerm | None = None
     corrections: tuple[Correction, ...] = ()
     off_policy_delta: float | None = None
-    keep_sampling_mask: bool = False
     entropy_coef: float = 0.0
     top_entropy_share: float = 1.0
     dead_groups: DeadGroups = DeadGroups.KEEP
@@ -209,12 +208,13 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
             Advantage.GROUP_MEAN, RatioLevel.TOKEN, Clip(0.2, 0.272), Aggregation.TOKEN_MEAN,
             corrections=(TOKEN_TIS,), dead_groups=DeadGroups.RESAMPLE,
         ),
-        # clip width, delta and the coefficient outside maths are not published: common values
+        # clip width, delta and the coefficient outside maths are not published: common values. The paper's kept
+        # sampling mask needs no entry: see above
         "deepseek-v3.2": Recipe(
             "arXiv 2512.02556",
             Advantage.GROUP_MEAN, RatioLevel.TOKEN, Clip(0.2, 0.2), Aggregation.SEQUENCE_MEAN,
             kl_term=KlTerm(Estimator.RATIO_K3, Place.LOSS, 0.04, MappingProxyType({"math": 0.0})),
-            off_policy_delta=0.1, keep_sampling_mask=True,
+            off_policy_delta=0.1,
         ),
         # upper clip 0.26 to 0.28 in the paper
         "magistral": Recipe(

@@ -10,8 +10,9 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
+from rlvitals.grpo.distributed import weights
 from rlvitals.grpo.packing import Packed
-from rlvitals.grpo.score import Policy, score
+from rlvitals.grpo.score import Head, Policy, score
 
 
 class Reference:
@@ -41,11 +42,24 @@ class Reference:
         with cast("Any", self._policy.model).disable_adapter():
             return score(self._policy, packed, temperature, micro_tokens).logp_BT
 
+    @torch.no_grad()
+    def head(self, packed: Packed) -> Head:
+        """Return the reference's distributions of the counting tokens, for the exact divergence.
+
+        ValueError without a reference.
+        """
+        if not self.held:
+            raise ValueError("no reference is held: reference_reset is -1")
+        if self._copy is not None:
+            return self._copy.head(packed.ids_BL, packed.mask_BT)
+        with cast("Any", self._policy.model).disable_adapter():
+            return self._policy.head(packed.ids_BL, packed.mask_BT)
+
     def reset(self, step: int) -> None:
         """Take the policy's present weights."""
         if self._copy is not None:
-            self._copy.load_state_dict(self._policy.state_dict())
-            self.since, self.identity = step, _identity(self._policy)
+            self._copy.load_state_dict(weights(self._policy))
+            self.since, self.identity = step, _identity(self._copy)
 
     def state(self) -> dict[str, Tensor]:
         """Return the weights of a copy that was reset, for a checkpoint; empty when the start weights do."""

@@ -20,6 +20,7 @@ from typing import Any, cast
 from torch import Tensor, nn
 
 from rlvitals.errors import InputError, Problem
+from rlvitals.grpo.distributed import weights
 from rlvitals.grpo.rollout import Generated, Sampling
 from rlvitals.grpo.wire import MAX_BYTES, pack_request, pack_weights, unpack_answer
 
@@ -88,11 +89,11 @@ class RemoteSampler:
 def merged_weights(model: nn.Module) -> dict[str, Tensor]:
     """Return the weights under the names of the model without adapters, the adapters added in."""
     if not hasattr(model, "peft_config"):
-        return dict(model.state_dict())
+        return weights(model)
     adapted = cast("Any", model)
     adapted.merge_adapter()
     try:
-        state = adapted.get_base_model().state_dict()
+        state = weights(adapted.get_base_model())
         return {n.replace(".base_layer.", "."): w.clone() for n, w in state.items() if "lora_" not in n}
     finally:
         adapted.unmerge_adapter()

@@ -19,7 +19,7 @@ from rlvitals.grpo.config import Config, checked
 from rlvitals.grpo.describe import description, run_config
 from rlvitals.grpo.distributed import Parallel, launched
 from rlvitals.grpo.evaluate import Cadence
-from rlvitals.grpo.kl import Estimator, Place
+from rlvitals.grpo.kl import Place
 from rlvitals.grpo.logs import RunLog, write_json
 from rlvitals.grpo.parts import Parts, local_sampler
 from rlvitals.grpo.pool import Pool
@@ -101,6 +101,8 @@ def open_run(config: Config, parts: Parts, folder: Path, *, resume: bool = False
     model = adapted(loaded.model, config)
     policy = Policy(model, getattr(torch, config.dtype)).to(parallel.device())
     reference = parts.reference(policy, held=config.reference_reset >= 0)
+    if saved is not None:  # behind the reference, which is of the start; ahead of the wrapper, which may cut them
+        checkpoint.load_weights(saved.folder, policy.model)
     wrapped, optimizer = parallel.prepare(policy, new_optimizer(policy, config.lr))
     sampler = parts.sampler(policy, loaded.tokenizer, config)
     facts = run_config(config, recipe, task, _vocabulary(model), loaded.identity)
@@ -115,7 +117,8 @@ def open_run(config: Config, parts: Parts, folder: Path, *, resume: bool = False
         _restore(run, saved)
     if parallel.main:
         _open_files(run, saved)
-    parts.sync(run.sampler, policy.model, run.trainer.version, run.step)
+    with parallel.whole(wrapped):
+        parts.sync(run.sampler, policy.model, run.trainer.version, run.step)
     return run
 
 
@@ -148,11 +151,6 @@ def _require(config: Config, recipe: Recipe, task: Task, parallel: Parallel) -> 
             Problem("fewer prompts than processes", "prompts", str(config.prompts), f"{parallel.world} or more")
         )
     term = recipe.kl_term
-    if term is not None and term.estimator is Estimator.EXACT:
-        problems.append(
-            Problem("the exact divergence needs the logits of both policies, which this loop never holds", "recipe",
-                    config.recipe, "k1, k2, k3, k3+ or ratio-k3")
-        )  # fmt: skip
     if term is not None and term.coef > 0 and config.reference_reset < 0:
         problems.append(Problem("a KL term without a reference", "reference_reset", "-1", "0 or more with kl_coef > 0"))
     if term is not None and term.place is Place.REWARD and config.reference_reset < 0:
@@ -206,10 +204,10 @@ def _vocabulary(model: Any) -> int:
 
 
 def _restore(run: Run, saved: Saved) -> None:
-    """Put a checkpoint back."""
+    """Put a checkpoint back, whose weights are there already."""
     state = saved.state
-    checkpoint.load_weights(saved.folder, run.policy.model)
-    checkpoint.load_optimizer(saved, run.trainer.optimizer, run.parallel.device())
+    optimizer = checkpoint.optimizer_state(saved)
+    run.trainer.optimizer.load_state_dict(dict(run.parallel.divided(optimizer, run.trainer.optimizer)))
     known = state["reference"]
     run.reference.load(checkpoint.load_reference(saved), int(known["since"]), str(known["identity"]))
     run.trainer.updates, run.trainer.version = int(state["updates"]), int(state["version"])

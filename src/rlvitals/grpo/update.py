@@ -15,12 +15,12 @@ from torch import Tensor, nn
 from rlvitals.grpo.aggregation import Counts
 from rlvitals.grpo.config import Config
 from rlvitals.grpo.distributed import Parallel
-from rlvitals.grpo.kl import KlTerm, Place
+from rlvitals.grpo.kl import Estimator, KlTerm, Place
 from rlvitals.grpo.packing import Packed, micro_batches
 from rlvitals.grpo.ratiostats import RatioStats
 from rlvitals.grpo.recipes import Batch, Loss, Recipe
 from rlvitals.grpo.rollout import seed_of
-from rlvitals.grpo.score import spread_BT
+from rlvitals.grpo.score import HeadOf, spread_BT
 
 LossOf = Callable[[Recipe, Batch, Counts], Loss]
 """`recipes.policy_loss` unless a lab replaces it."""
@@ -33,7 +33,8 @@ class StepData:
     """What the update of a step is made from: `packed` holds this process's trajectories.
 
     rows: trajectories in the loss, numbered over all processes; first: number of this process's first one. adv_BT,
-    logp_old_BT and logp_ref_BT (None without a reference) are (B, T); kl_coef_B reward per nat.
+    logp_old_BT and logp_ref_BT (None without a reference) are (B, T); kl_coef_B reward per nat; head: the reference's
+    whole distributions, for the exact divergence alone.
     """
 
     packed: Packed
@@ -43,6 +44,7 @@ class StepData:
     logp_old_BT: Tensor
     logp_ref_BT: Tensor | None = None
     kl_coef_B: Tensor | None = None
+    head: HeadOf | None = None
 
 
 @dataclass
@@ -162,7 +164,10 @@ def _micro_batch(
     """Run forward and backward on a few rows; return (total, policy, penalty, bonus) without gradient, float64."""
     part = data.packed.select(rows)
     width = part.mask_BT.shape[1]
-    logp_N, entropy_N = trainer.policy(part.ids_BL, part.mask_BT, trainer.config.temperature, part.keep_NV8())
+    ref = None if data.head is None else data.head(part)
+    logp_N, entropy_N, *exact_N = trainer.policy(
+        part.ids_BL, part.mask_BT, trainer.config.temperature, part.keep_NV8(), ref
+    )
     logp_BT = spread_BT(logp_N, part.mask_BT)
     old_BT = data.logp_old_BT[rows, :width]
     batch = Batch(
@@ -173,6 +178,7 @@ def _micro_batch(
         logp_sampler_BT=part.logp_sampler_BT,
         logp_ref_BT=None if data.logp_ref_BT is None else data.logp_ref_BT[rows, :width],
         entropy_BT=spread_BT(entropy_N, part.mask_BT),
+        divergence_BT=spread_BT(exact_N[0], part.mask_BT) if exact_N else None,
         kl_coef_B=None if data.kl_coef_B is None else data.kl_coef_B[rows],
     )
     loss = loss_of(recipe, batch, counts)
@@ -211,3 +217,8 @@ def _optimizer_step(trainer: Trainer) -> float:
 def kl_coefs(term: KlTerm | None, families: list[str], like: Tensor) -> Tensor | None:
     """Return the coefficient of each sequence, None without a term."""
     return None if term is None else term.coef_B(families, like)
+
+
+def needs_distributions(term: KlTerm | None) -> bool:
+    """True when the loss needs the reference's whole distributions: one more pass of it per micro-batch."""
+    return term is not None and term.estimator is Estimator.EXACT and term.place is Place.LOSS

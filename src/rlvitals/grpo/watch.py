@@ -1,4 +1,4 @@
-"""What looks on while a run trains: a progress bar, the health monitor, and experiment trackers.
+"""What looks on while a run trains: a progress bar and the health monitor; trackers.py has the experiment trackers.
 
 Each is called after every step in the process that writes; none of them can change the run.
 """
@@ -7,20 +7,15 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import asdict
 from types import TracebackType
 from typing import Any, TextIO
 
-from rlvitals.errors import InputError, Problem
-from rlvitals.grpo.config import Config
-from rlvitals.grpo.evaluate import NAME, HeldOut
+from rlvitals.grpo.evaluate import HeldOut
 from rlvitals.grpo.logs import METRICS
 from rlvitals.grpo.rolloutfiles import row_of
 from rlvitals.grpo.run import Run
-
-TRACKERS = ("tensorboard", "wandb", "mlflow", "trackio")
 
 
 class Progress(AbstractContextManager["Progress"]):
@@ -105,52 +100,3 @@ class Vitals:
             if row["step"] < run.step:
                 monitor.log(row["step"], {k: v for k, v in row.items() if k != "step"})
         return monitor
-
-
-class Tracker:
-    """TensorBoard, W&B, MLflow or trackio through accelerate; nothing is written before `start`.
-
-    Raises InputError for a tracker whose package is not there.
-    """
-
-    def __init__(self, name: str, config: Config, folder: str) -> None:
-        if name not in TRACKERS:
-            raise InputError(Problem("unknown tracker", "--tracker", repr(name), ", ".join(TRACKERS)))
-        self._name, self._config, self._started = name, config, False
-        try:
-            from accelerate import Accelerator
-
-            self._accelerator = Accelerator(log_with=name, project_dir=folder, cpu=True)
-            if not self._accelerator.log_with:  # accelerate drops a tracker without a word
-                raise ImportError("its package is not there")
-        except (ImportError, ValueError) as error:
-            raise self._unusable(error) from error
-
-    def start(self) -> None:
-        """Open the tracker's own run. Raises InputError."""
-        try:
-            self._accelerator.init_trackers("rlvitals", config=asdict(self._config))
-        except (ImportError, ValueError) as error:
-            raise self._unusable(error) from error
-        self._started = True
-
-    def _unusable(self, error: Exception) -> InputError:
-        return InputError(
-            Problem("this tracker cannot be used", "--tracker", f"{self._name}: {error}"[:200], "its package installed",
-                    f"Install it: pip install {self._name}")
-        )  # fmt: skip
-
-    def __call__(self, run: Run, row: Mapping[str, float], held_out: HeldOut | None) -> None:
-        more = {f"eval/{NAME}": held_out.score} if held_out is not None else {}
-        self._accelerator.log({**row, **more}, step=run.step)
-
-    def close(self) -> None:
-        if self._started:
-            self._accelerator.end_training()
-
-
-def close_all(watches: Sequence[object]) -> None:
-    """Close the trackers among what looked on."""
-    for each in watches:
-        if isinstance(each, Tracker):
-            each.close()
