@@ -19,7 +19,7 @@ from benchmarks.fault_series import PHIS, answer, coloured, found, scores
 from benchmarks.reward_limits import learning
 from rlvitals.check import Check, Clear, Needs, Outcome
 from rlvitals.checks import companions, course, sync_gap_ramp
-from rlvitals.checks.common import reward_scale
+from rlvitals.checks.scale import reward_scale
 from rlvitals.errors import InputError
 from rlvitals.ingest import load
 from rlvitals.schema import Float64, Run

@@ -18,7 +18,7 @@ PACKAGE = SRC / "rlvitals"
 # What each part may import of the package. A part is a module or a folder directly under rlvitals; lazy imports count
 # too. "rlvitals" itself holds the version and the lazy public names.
 MODEL = frozenset({"schema", "errors"})
-JUDGE = MODEL | {"metrics", "stats", "view", "check", "auditresults"}
+JUDGE = MODEL | {"metrics", "stats", "store", "view", "check", "auditresults"}
 ENGINE = JUDGE | {"checks", "engine"}
 ANSWER = ENGINE | {"diagnosis", "plan", "rollback", "conclude"}
 INGEST = MODEL | {"metrics", "runconfig", "settings", "auditresults"}
@@ -38,7 +38,8 @@ ALLOWED: dict[str, frozenset[str]] = {
     "worker": frozenset({"errors"}),
     "rollouts": MODEL | {"metrics", "env", "settings", "runconfig"},
     "ingest": INGEST | {"rollouts"},
-    "view": MODEL | {"metrics", "stats"},
+    "store": MODEL,
+    "view": MODEL | {"metrics", "store"},
     "check": MODEL | {"metrics", "stats", "auditresults"},
     "checks": JUDGE | {"rlvitals"},
     "engine": JUDGE,

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlvitals.schema import UNKNOWN_TRAINER, RunConfig
-from rlvitals.view import BASE, HEAD, MAX_BLOCKS, WINDOW, Store, View
+from rlvitals.store import BASE, HEAD, MAX_BLOCKS, WINDOW, Store
+from rlvitals.view import View
 
 SCALARS = ("head", "finite", "nonzero", "low", "high", "low_step", "high_step", "first_seen", "last_seen", "changed_at")
 

@@ -42,7 +42,8 @@ from rlvitals.schema import (
     Segment,
     TrainerInfo,
 )
-from rlvitals.view import Chunk, Held, Store, View
+from rlvitals.store import Store
+from rlvitals.view import Chunk, Held, View
 
 FIRST_LOOKS_EVERY = 5  # rows between looks, up to 500 rows; then about 1 to 2% of the rows so far
 CLOSE_AFTER = 2  # looks without the fault before its incident is closed

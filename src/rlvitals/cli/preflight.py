@@ -11,19 +11,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rlvitals.cli.audit_common import FORMATS, Format, Map, RunDir, finish, record_folder, say
 from rlvitals.cli.common import Exit, leave, one_of, pairs
 from rlvitals.errors import InputError, Problem
 
 if TYPE_CHECKING:
     from rlvitals.audit.rows import Row
-    from rlvitals.auditresults import Audit
     from rlvitals.env import Item, Message
 
 SAMPLE_PANEL = "Sample the base policy now"
 SOLVER_PANEL = "Try the tasks without the policy"
-ROLE_HELP = "Say what a key of the file is: COLUMN=KEY, e.g. reward=score. Repeatable."
-RUN_HELP = "Run directory: the record goes to its .rlvitals/, where check reads it. Without it: beside the input."
-FORMATS = ("terminal", "json")
 
 Rollouts = Annotated[
     Path | None,
@@ -127,9 +124,6 @@ Solver = Annotated[
 AllSteps = Annotated[
     bool, typer.Option("--all-steps", help="Take the rollouts of all steps; else of a file with several the first.")
 ]
-Map = Annotated[list[str] | None, typer.Option("--map", metavar="COLUMN=KEY", help=ROLE_HELP)]
-RunDir = Annotated[Path | None, typer.Option("--run", metavar="DIR", help=RUN_HELP)]
-Format = Annotated[str, typer.Option("--format", "-f", metavar="FORMAT", help="terminal or json.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,38 +282,6 @@ def _code(verdict: str, unsolved: bool) -> Exit:
     if verdict == "UNSURE":
         return Exit.CANNOT_SAY
     return Exit.OK if verdict == "YES" and not unsolved else Exit.FINDINGS
-
-
-def record_folder(run: Path | None, given: Path | None) -> Path:
-    """Return the folder of records: of the run, else beside the input."""
-    from rlvitals.auditresults import folder_of
-
-    if run is not None and not run.exists():
-        raise InputError(Problem("no such run", f"--run {run}"))
-    return folder_of(run or given or Path())
-
-
-def finish(record: Audit, folder: Path, format: str) -> None:
-    """Write a record, and print it as a page or as JSON."""
-    from rlvitals.auditresults import write
-
-    path = write(record, folder)
-    if format == "json":
-        print(path.read_text(encoding="utf-8"), end="")
-    else:
-        from rlvitals.cli.auditpages import page_of
-        from rlvitals.cli.show import show
-
-        show(page_of(record))
-    print(f"Wrote {path}; rlvitals check reads it.", file=sys.stderr)
-
-
-def say(notes: Sequence[str]) -> None:
-    """Print notes on stderr."""
-    from rlvitals.report.words import clean
-
-    for note in notes:
-        print(f"rlvitals: {clean(note)}", file=sys.stderr)
 
 
 class progress:  # noqa: N801
