@@ -7,12 +7,16 @@ import math
 import numpy as np
 
 from rlvitals.check import Family, Onset, Plan, Rollback, Verdict
-from rlvitals.checks.held import errors
+from rlvitals.checks.held import LEAST_ENDS, errors
 from rlvitals.diagnosis import Diagnosis, RollbackTarget
 from rlvitals.schema import Event, EventKind
+from rlvitals.stats import change_of, moments
 from rlvitals.view import Held, View
 
 NOTHING = RollbackTarget(Rollback.NONE, None, "", "no finding asks for it")
+LITTLE = 64  # logged rows that nobody misses if they taught nothing: twice a run's own start (convention)
+GAIN_Z = 1.64  # one-sided: what is kept must have been learnt with 95% (convention)
+SURE = 2.0  # standard errors of a difference between two held-out scores, as for damage in the fault lab (convention)
 OF_THE_LOG = (Family.ENTROPY, Family.UPDATE, Family.LEASH)  # what a trainer's step log shows and rollouts do not
 
 
@@ -50,10 +54,13 @@ def rollback_target(plan: Plan, onset: Onset, view: View, what: str = "the root 
     if plan.rollback is Rollback.CURRENT:
         return _current(checkpoints)
     limit, why = onset.first - 1, f"{what} began at {onset}"  # the last step that is certainly before it
-    before = [c for c in checkpoints if (c.step or 0) <= limit]
-    tied = _earliest_tied_step(limit, view) if not checkpoints else None
+    if not gained(view, limit):
+        return _start(checkpoints, view, why)
+    before = [c for c in checkpoints if (c.step or 0) <= _last_good(limit, view)]
+    tied = _earliest_tied_step(limit, view) if not before else None
     if tied is not None:
-        where = "no checkpoint is known; use the one nearest to the earliest held-out score that ties with the best"
+        known = "no checkpoint is known" if not checkpoints else "no complete checkpoint on disk is as early"
+        where = f"{known}; use the one nearest to the earliest held-out score that ties with the best"
         return RollbackTarget(Rollback.BEFORE_ONSET, tied, "", f"{why}; {where}")
     if not before:
         where = (
@@ -71,6 +78,61 @@ def rollback_target(plan: Plan, onset: Onset, view: View, what: str = "the root 
     return RollbackTarget(Rollback.BEFORE_ONSET, chosen.step, chosen.path, reason)
 
 
+def gained(view: View, limit: int) -> bool:
+    """Return whether anything was learnt up to a step that is worth keeping.
+
+    Within LITTLE rows a gain must show, in the reward or in a held-out score. Where it doesn't, the fault may have been
+    there from the first step on, as a wrong setting is, and little is lost by starting again. A log without either, or
+    of more rows, is given the benefit of the doubt.
+    """
+    trace = view.trace("reward_mean")
+    rows = trace.value[trace.first <= limit]
+    if not view.evals and not view.has("reward_mean"):
+        return True
+    if rows.size > LITTLE and bool(np.ptp(rows) > 0):
+        return True
+    if rows.size >= 2 * LEAST_ENDS:
+        part = max(rows.size // 3, LEAST_ENDS)
+        if change_of(moments(rows[:part]), moments(rows[-part:]), z=GAIN_Z).low > 0:
+            return True
+    return any(_held_gain(held, limit) for held in view.evals.values())
+
+
+def _held_gain(held: Held, limit: int) -> bool:
+    """Return True when a held-out score up to a step surely lies above the first one."""
+    error, inside = errors(held), held.step <= limit
+    if np.count_nonzero(inside) < 2:
+        return False
+    score, error = held.score[inside], error[inside]
+    best = int(np.argmax(score))
+    return bool(score[best] - score[0] > SURE * math.hypot(float(error[best]), float(error[0])))
+
+
+def _start(checkpoints: list[Event], view: View, why: str) -> RollbackTarget:
+    start = max(view.first_step - 1, 0)
+    where = "and neither the reward nor a held-out score had surely gained by then: start again"
+    first = next((c for c in checkpoints if (c.step or 0) <= start), None)
+    return RollbackTarget(Rollback.BEFORE_ONSET, start, first.path if first is not None else "", f"{why}, {where}")
+
+
+def _last_good(limit: int, view: View) -> int:
+    """Return the last step up to `limit` at which no held-out score is surely below the best one until then."""
+    held = _longest(view)
+    if held is None:
+        return limit
+    error, inside = errors(held), np.flatnonzero(held.step <= limit)
+    if inside.size < 2 or not np.isfinite(error[inside]).all():
+        return limit
+    best = int(inside[np.argmax(held.score[inside])])
+    apart = SURE * np.hypot(error[best], error[inside])
+    low = inside[(held.score[best] - held.score[inside] > apart) & (inside > best)]
+    return int(held.step[low[0] - 1]) if low.size else limit
+
+
+def _longest(view: View) -> Held | None:
+    return max(view.evals.values(), key=lambda h: h.step.size, default=None)
+
+
 def _current(checkpoints: list[Event]) -> RollbackTarget:
     reason = "the current weights are usually salvageable: resume with the changed setting"
     if not checkpoints:
@@ -81,7 +143,7 @@ def _current(checkpoints: list[Event]) -> RollbackTarget:
 
 def _earliest_tied_step(limit: int, view: View) -> int | None:
     """Return the step of the earliest held-out score up to `limit` within one standard error of the best there."""
-    held = max(view.evals.values(), key=lambda h: h.step.size, default=None)
+    held = _longest(view)
     if held is None:
         return None
     error, before = errors(held), held.step <= limit
@@ -98,7 +160,7 @@ def _earliest_tied(checkpoints: list[Event], view: View) -> Event | None:
     Best-of-many selection overstates a maximum; the earliest tied one lies before the true onset in 92% of simulated
     runs against 77% for the maximum (docs/measurements.md, "Rollback").
     """
-    held = max(view.evals.values(), key=lambda h: h.step.size, default=None)
+    held = _longest(view)
     if held is None or held.step.size < 2:
         return None
     scored = [(c, *_score_at(held, c.step or 0)) for c in checkpoints]

@@ -174,3 +174,8 @@ def test_a_run_too_short_to_judge_cannot_say_either(tmp_path: Path) -> None:
     assert done.exit_code == 3
     assert "cannot say" in done.stdout
     assert "5 usable steps; at least 20 are needed" in " ".join(done.stdout.split())
+
+
+def test_before_anything_was_learnt_the_run_starts_anew(tmp_path: Path) -> None:
+    found = advise(diagnose(broken(first_broken=3)), tmp_path)
+    assert (found.step, found.wanted, found.note) == (None, 0, "Start anew from the weights that the run began with.")

@@ -7,10 +7,11 @@ import math
 import numpy as np
 
 from rlvitals import stats
-from rlvitals.check import Evidence, SourceKind, Threshold
+from rlvitals.check import Evidence, Onset, SourceKind, Threshold
 from rlvitals.checks import course
-from rlvitals.checks.common import fmt, reward_scale
+from rlvitals.checks.common import fmt
 from rlvitals.checks.held import drop, wander
+from rlvitals.checks.scale import reward_scale
 from rlvitals.view import Held, View
 
 REWARD_DROP_Z = Threshold(
@@ -45,6 +46,7 @@ BESIDE_PLAIN = Threshold(
     "docs/measurements.md: Second signals (beside a first signal at twice its limit)",
 )
 STANDING, STANDING_Z = 2, 1.0  # scores, and standard errors below which nothing points to a drop (definition)
+PAIRS_Z = 1.64  # standard errors of the last two or three scores below the best pair (measured: One low score)
 EVALS_FOR_NOISE = 5  # held-out scores from which their own noise is estimated when no error is known
 LEAST_EVAL_ERROR = 0.01  # smallest standard error believed then, fraction
 
@@ -63,6 +65,16 @@ def policy_worse(view: View) -> tuple[Evidence, ...]:
     if fell and not held_out and any(_stands(held, fell[0].steps[0]) for held in view.evals.values()):
         return ()
     return (*fell, *held_out)
+
+
+def worse_since(view: View, onset: Onset) -> tuple[Evidence, ...]:
+    """Return what says that the policy got worse, falls from a best apart that was reached after a fault had begun.
+
+    A policy that got better with the fault there did not get worse by it.
+    """
+    best = course.decline(view, "reward_mean").best_step
+    found = policy_worse(view)
+    return tuple(e for e in found if (best if e.metric == "reward_mean" else e.steps[0]) <= onset.last)
 
 
 def _stands(held: Held, since: int) -> bool:
@@ -100,7 +112,10 @@ def reward_fell(view: View, *, plain: bool = False) -> tuple[Evidence, ...]:
 
 
 def heldout_fell(view: View) -> tuple[Evidence, ...]:
-    """Return evidence of the held-out sets whose last score is surely below their best one."""
+    """Return evidence of the held-out sets whose last score is surely below their best one.
+
+    From four scores on the last two or three together must lie below the best pair as well: one low score is no fall.
+    """
     out = []
     for name, held in view.evals.items():
         se = held.stderr.copy()
@@ -114,7 +129,7 @@ def heldout_fell(view: View) -> tuple[Evidence, ...]:
         best = int(np.argmax(held.score[:-1]))
         error = max(math.hypot(float(se[best]), float(se[-1])), math.sqrt(2) * wander(held.score[:-1]))
         z = course.chosen_z(float(held.score[best] - held.score[-1]), error, held.score.size - 1)
-        if not z > HELDOUT_DROP_Z.value:
+        if not z > HELDOUT_DROP_Z.value or _alone(held):
             continue
         out.append(
             Evidence(
@@ -131,6 +146,12 @@ def heldout_fell(view: View) -> tuple[Evidence, ...]:
             )
         )
     return tuple(out)
+
+
+def _alone(held: Held) -> bool:
+    """Return True when the scores before the last one do not point down."""
+    fall = drop(held)
+    return fall is not None and math.isfinite(fall.z) and not fall.z > PAIRS_Z
 
 
 def reward_place(view: View, k: int = course.START_ROWS) -> float:

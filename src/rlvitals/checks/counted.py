@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
-from rlvitals.check import Fold
+from rlvitals.check import Action, Clear, Confidence, Evidence, Finding, Fired, Fold, NoData, Onset, Outcome, Threshold
 from rlvitals.view import Chunk, View
 
 ROWS = 20  # recent rows; an event that did not occur in them is over
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a check of rollouts says of its count; `{cases}`, `{events}`, `{share}` and `{where}` are a `Part`'s.
+
+    Attributes:
+        few: what fewer rollouts than it needs are.
+        count: the count itself.
+        fault: what it means where it is a fault.
+        examples: the rollout fact that chooses its examples.
+    """
+
+    few: str
+    count: str
+    fault: str
+    examples: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,3 +82,29 @@ def is_over(view: View, state: Counted, cases: str) -> bool:
     """Return True when no event lies within the last rows."""
     steps = view.recent(cases, ROWS)[0]
     return not steps.size or state.last < int(steps[0])
+
+
+def judge(view: View, limits: Mapping[str, Threshold], cases: str, events: str, told: Told) -> Outcome:
+    """Return FIX for rollouts of which the limit `share` and more, and as many as the limit `rollouts`, are events."""
+    found: Counted = view.state
+    share, few = limits["share"], limits["rollouts"]
+    if not found.cases >= few.value:
+        return NoData((cases,), f"fewer than {few.value:g} rollouts {told.few}")
+    part = densest(view, found, cases, events, few.value)
+    said = {"cases": f"{part.cases:.0f}", "events": f"{part.events:.0f}", "share": f"{part.share:.0%}"}
+    text = told.count.format(**said, where=part.where)
+    if part.events < few.value or part.share < share.value or is_over(view, found, cases):
+        since = f", the last one in step {found.last}" if found.last >= 0 else ""
+        return Clear(f"{text}{since}; limit {share} and {few.value:g} rollouts")
+    evidence = Evidence(
+        events,
+        f"{text}; the first one in step {found.first}; limit {share}",
+        part.share,
+        share.unit,
+        (found.first, found.last),
+        share,
+        ">=",
+        examples=view.examples(told.examples, 3),
+    )
+    onset = Onset(found.first, found.first)
+    return Fired(Finding(told.fault.format(**said), Action.FIX, Confidence.HIGH, onset, (evidence,)))

@@ -258,7 +258,7 @@ def entered(view: View, metric: str, start: float, bound: float) -> Onset:
     trace = view.trace(metric, center="median")
     if trace.size == 0:
         return Onset(max(view.first_step, 0), max(view.step, 0))
-    smooth = _smooth(np.maximum(trace.value, TINY)) if trace.size > 2 * NOW_ROWS else np.maximum(trace.value, TINY)
+    smooth = smoothed(np.maximum(trace.value, TINY)) if trace.size > 2 * NOW_ROWS else np.maximum(trace.value, TINY)
     up = bound > start
     beyond = smooth > bound if up else smooth < bound
     later, ahead = _share_ahead(beyond, beyond.size), _share_ahead(beyond, NOW_ROWS)
@@ -282,7 +282,8 @@ def _share_ahead(hit: np.ndarray, width: int) -> Float64:
     return np.asarray((total[end] - total[index]) / (end - index), dtype=float)
 
 
-def _smooth(values: Float64) -> Float64:
+def smoothed(values: Float64) -> Float64:
+    """Return the median of each value and its four neighbours, float64[K]: steps keep their place, spikes go."""
     padded = np.pad(values, 2, mode="edge")
     return np.asarray(np.median(np.lib.stride_tricks.sliding_window_view(padded, 5), axis=1))
 

@@ -34,6 +34,7 @@ from rlvitals.view import Chunk, View
 WEIGHTS = ("loss", "grad_norm", "entropy", "policy_loss")  # what passes through the weights, or into them
 CORE = ("loss", "grad_norm", "entropy", "policy_loss", "reward_mean", "length_mean")
 """A non-finite value here is damage; elsewhere it can be 0/0 in the metric itself (all samples masked on one rank)."""
+SKIPPED = "grad_norm"  # not finite in one row alone: loss scaling and most trainers skip such a step
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,25 +42,27 @@ class State:
     first: tuple[tuple[str, int], ...] = ()  # metric, first step at which it was not finite; in order of appearance
     last_core: int = -1  # last step at which a core metric was not finite
     streak: int = 0  # rows in a row, up to now, with a non-finite core metric
+    alone: bool = False  # in the newest of them the gradient's norm was the only one
 
 
 def _step(state: State, chunk: Chunk) -> State:
     names = [n for n in chunk.names if n.startswith(NONFINITE_PREFIX)]
     bad = {n[len(NONFINITE_PREFIX) :]: chunk.col(n) == 1.0 for n in names}
-    core = np.zeros(chunk.steps.size, dtype=bool)
+    core, other = np.zeros(chunk.steps.size, dtype=bool), np.zeros(chunk.steps.size, dtype=bool)
     known = dict(state.first)
     fresh: list[tuple[int, str]] = []
     for metric, hit in bad.items():
         if metric in CORE:
             core |= hit
+            other |= hit & (metric != SKIPPED)
         if hit.any() and metric not in known:
             fresh.append((int(chunk.steps[np.argmax(hit)]), metric))
     first = (*state.first, *((m, s) for s, m in sorted(fresh)))
     if not core.any():
-        return replace(state, first=first, streak=0)
+        return replace(state, first=first, streak=0, alone=False)
     quiet = np.flatnonzero(~core)
     streak = int(core.size - 1 - quiet[-1]) if quiet.size else state.streak + int(core.size)
-    return State(first, int(chunk.steps[np.flatnonzero(core)[-1]]), streak)
+    return State(first, int(chunk.steps[np.flatnonzero(core)[-1]]), streak, bool(core[-1] and not other[-1]))
 
 
 def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
@@ -84,6 +87,9 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
         action, what = Action.WATCH, f"{metric} is not finite from step {since}, while loss and gradient are"
     elif state.streak == 0:
         action, what = Action.WATCH, f"{metric} was not finite at step {since} and is finite again"
+    elif state.streak == 1 and state.alone:
+        action = Action.WATCH
+        what = f"{SKIPPED} is not finite at step {state.last_core}, the loss is: skipped, or the end"
     else:
         harm = "the weights are damaged from there on" if metric in WEIGHTS else "what it measures is broken"
         action, what = Action.STOP, f"{metric} is not finite since step {since}: {harm}"
@@ -140,6 +146,10 @@ CHECK = Check(
         LookAlike(
             "NaN in KL and clip fraction only: the overlong filter masked every sample of one rank",
             "loss, gradient norm and entropy are finite at the same steps",
+        ),
+        LookAlike(
+            "A step that loss scaling skips: the gradient's norm is infinite once",
+            "the loss is finite, and so is the next row: watch until it is there",
         ),
     ),
     sources=("docs/false-alarms.md: 27", "verl#721"),

@@ -26,7 +26,8 @@ from rlvitals.check import (
     Verify,
 )
 from rlvitals.checks import companions, course
-from rlvitals.checks.common import fmt, reward_scale, shift
+from rlvitals.checks.common import fmt, shift
+from rlvitals.checks.scale import reward_scale
 from rlvitals.view import View
 
 LOWEST_START = 0.004  # nats/token: a start below this has nothing to lose (convention)

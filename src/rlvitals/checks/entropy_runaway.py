@@ -18,6 +18,7 @@ from rlvitals.check import (
     Fired,
     LookAlike,
     Needs,
+    Onset,
     Outcome,
     Plan,
     Remedy,
@@ -32,6 +33,8 @@ from rlvitals.view import View
 
 FEW_ROWS = 20  # below this the rise must also be monotone beyond doubt
 FEW_ROWS_Z = 2.3
+NEAR_LOWEST = 1.25  # times its lowest stretch: where a rise begins (convention)
+LOWEST_ROWS, LOWEST_PARTS = 5, 8  # that stretch: rows at least, and the part of all rows before that it takes
 
 
 def ceiling(start: float, limits: Mapping[str, Threshold]) -> float:
@@ -80,7 +83,7 @@ def _monotone(view: View) -> bool:
 
 
 def _finding(view: View, level: course.Level, top: float, first: Evidence) -> Finding:
-    onset = course.entered(view, "entropy", level.start, top)
+    onset = _rise(view, level.start, top)
     rose = f"entropy ran away: {fmt(level.start)} to {fmt(level.now)} nats/token since {onset}"
     worse = companions.worse(view) or (companions.reward_fell(view, plain=True) if level.now > 2 * top else ())
     if worse:
@@ -88,6 +91,23 @@ def _finding(view: View, level: course.Level, top: float, first: Evidence) -> Fi
         return Finding(text, Action.ADJUST, Confidence.HIGH, onset, (first, *worse), "worse")
     text = f"{rose}; {companions.reward_words(view)}"
     return Finding(text, Action.WATCH, Confidence.MEDIUM, onset, (first,))
+
+
+def _rise(view: View, start: float, top: float) -> Onset:
+    """Return the interval from where entropy last was near its lowest to where it passed `top` for good.
+
+    What the rise did to the policy shows long before entropy, which falls at first in a run that learns, has passed a
+    limit that no healthy run reaches.
+    """
+    passed = course.entered(view, "entropy", start, top)
+    trace = view.trace("entropy", center="median")
+    before = course.smoothed(trace.value[trace.last <= passed.last])
+    if before.size < LOWEST_ROWS:
+        return passed
+    width = max(LOWEST_ROWS, before.size // LOWEST_PARTS)  # one low value in a noisy series is not its lowest stretch
+    lowest = float(np.convolve(before, np.full(width, 1 / width), mode="valid").min())
+    near = np.flatnonzero(before <= NEAR_LOWEST * lowest)
+    return Onset(min(int(trace.first[near[-1]]), passed.first), passed.last)
 
 
 def rising(view: View, z: float) -> stats.Trend:

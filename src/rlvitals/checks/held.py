@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from rlvitals import stats
-from rlvitals.checks.common import Scale, reward_scale
 from rlvitals.checks.course import chosen_z
 from rlvitals.checks.reward_parts import split
+from rlvitals.checks.scale import Scale, reward_scale
 from rlvitals.schema import Float64
 from rlvitals.view import Held, View
 

@@ -25,9 +25,12 @@ from rlvitals.check import (
     Threshold,
     Verify,
 )
-from rlvitals.checks.common import fmt, relative_z, reward_scale, shift
+from rlvitals.checks.common import fmt, relative_z, shift
 from rlvitals.checks.held import Transfer, drop, train_gain, trained_on, transfers
+from rlvitals.checks.scale import reward_scale
 from rlvitals.view import Held, View
+
+FALL_EVALS = 10  # evaluations from which a trend over the whole run is judged (convention)
 
 
 def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
@@ -45,6 +48,8 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
         hit = [t for t in strict if t.evals >= 4 and t.below(limits["ratio_act"].value, least)]
         if hit:
             return _fired(name, held, hit[0], limits["ratio_act"], Action.STOP)
+        if strict and loose[0].train_low > 0 and _fell(strict[0], limits):
+            return _fired(name, held, strict[0], limits["held_fall"], Action.STOP)
         soft = [t for t in loose if t.below(limits["ratio_watch"].value, least)]
         if soft and worst is None:
             worst = _fired(name, held, soft[0], limits["ratio_watch"], Action.WATCH)
@@ -115,6 +120,11 @@ def _falling(name: str, view: View, held: Held, limits: Mapping[str, Threshold])
     )
 
 
+def _fell(whole: Transfer, limits: Mapping[str, Threshold]) -> bool:
+    """True when held-out surely fell over the whole run: then a rise of the reward, however small, is of no worth."""
+    return whole.evals >= FALL_EVALS and whole.held_high < limits["held_fall"].value
+
+
 def _fired(name: str, held: Held, t: Transfer, limit: Threshold, action: Action) -> Fired:
     first, last = held.score[held.step >= t.first][0], held.score[-1]
     return Fired(
@@ -172,6 +182,13 @@ CHECK = Check(
         ),
         Threshold(
             "ratio_watch", 0.25, "of the training gain", SourceKind.MEASURED, "docs/measurements.md: transfer ratio"
+        ),
+        Threshold(
+            "held_fall",
+            -0.05,
+            "of range",
+            SourceKind.MEASURED,
+            "docs/measurements.md: Held-out falls beside a reward that rises",
         ),
         Threshold("z_act", 2.6, "standard errors", SourceKind.MEASURED, "docs/measurements.md: held-out drop"),
         Threshold("z_drop", 3.5, "standard errors", SourceKind.MEASURED, "docs/measurements.md: held-out drop"),

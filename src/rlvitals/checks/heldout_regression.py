@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 from rlvitals.check import (
     Action,
@@ -27,8 +28,8 @@ from rlvitals.check import (
     Verify,
 )
 from rlvitals.checks.common import fmt
-from rlvitals.checks.held import Drop, drop
-from rlvitals.view import View
+from rlvitals.checks.held import Drop, drop, errors
+from rlvitals.view import Held, View
 
 
 def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
@@ -47,7 +48,7 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
             f"{watch.value:g}"
         )
     size = (fall.best - fall.last) / abs(fall.best) if fall.best else 0.0
-    hard = z > act.value and size >= limits["size"].value and view.evals[name].step.size >= 5
+    hard = z > act.value and size >= limits["size"].value and _seen_twice(view.evals[name], act.value)
     limit = act if hard else watch
     return Fired(
         Finding(
@@ -73,13 +74,20 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     )
 
 
+def _seen_twice(held: Held, limit: float) -> bool:
+    """Return True when it had fallen as surely one evaluation earlier, by the errors known now: a policy swings."""
+    earlier = drop(replace(held, step=held.step[:-1], score=held.score[:-1], stderr=errors(held)[:-1]))
+    return earlier is not None and earlier.z > limit
+
+
 CHECK = Check(
     id="H002",
     name="heldout-regression",
     family=Family.HELD_OUT,
     fault="A held-out score has fallen from its best by more than its noise.",
     why="The checkpoint to keep is an earlier one. The best of several noisy scores overstates itself, so the best "
-    "pair in a row is compared with the last two or three, at a level that allows for the choice.",
+    "pair in a row is compared with the last two or three, at a level that allows for the choice. A move is asked for "
+    "when two evaluations in a row say so.",
     needs=Needs(all_of=("held-out",), rows=4),
     thresholds=(
         Threshold("z_watch", 2.6, "standard errors", SourceKind.MEASURED, "docs/measurements.md: held-out drop"),
@@ -102,6 +110,7 @@ CHECK = Check(
     look_alikes=(
         LookAlike("last score below the highest of many", "the best pair is compared, not the single maximum"),
         LookAlike("a small set such as 30 items", "its standard error is 9 points"),
+        LookAlike("a policy that swings down and back", "only watched until the next evaluation is as low"),
     ),
     sources=("docs/measurements.md: Held-out drop tests",),
 )

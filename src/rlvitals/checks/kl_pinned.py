@@ -32,7 +32,8 @@ from rlvitals.check import (
     Verify,
 )
 from rlvitals.checks import companions, course
-from rlvitals.checks.common import Shift, fmt, onset_of, reward_scale, shift
+from rlvitals.checks.common import Shift, fmt, onset_of, shift
+from rlvitals.checks.scale import reward_scale
 from rlvitals.view import View
 
 ROWS = 50  # recent rows behind the coefficient

@@ -1,4 +1,4 @@
-"""K001: KL to the reference keeps growing in proportion to time or faster, or has jumped tenfold."""
+"""K001: KL to the reference keeps growing in proportion to time or faster, has jumped, or leapt at once for nothing."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from rlvitals import stats
 from rlvitals.check import (
+    MOVES,
     Action,
     Check,
     Clear,
@@ -29,7 +30,9 @@ from rlvitals.check import (
     Verify,
 )
 from rlvitals.checks import companions, course
-from rlvitals.checks.common import fmt, reward_scale, shift
+from rlvitals.checks.common import fmt, shift
+from rlvitals.checks.kl_leap import leap
+from rlvitals.checks.scale import reward_scale
 from rlvitals.view import View
 
 SIGNED_SHARE = 0.2  # share of values at or below 0 from which a series is a signed estimate around 0
@@ -40,6 +43,8 @@ SKIP_ROWS = 30  # rows at the start in which KL rises from nothing
 ENTROPY_MOVED = 3.0  # times up or down against its own start: the policy as a whole has changed
 FAR_GROWN = 3.0  # times the first values: a policy that starts away from its reference has not left it
 PER_TOKEN = ("TRL", "unsloth", "ms-swift", "verl")  # trainers that log KL per token; the unit is unknown elsewhere
+OWN = "rlvitals train"  # logs KL per token too
+NEAR_SHARE = 0.1  # of the level after the first updates: a run whose first rows are above it did not leap
 WORDS = {
     "jump": "KL to the reference jumped",
     "growth": "KL to the reference grows without settling",
@@ -65,9 +70,10 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
         (first, because), variant = _growing(view, limits), "growth"
     if first is None:
         first, variant = _far(view, limits), "far"
-    if first is None:
-        return Clear(because)
-    return Fired(_finding(view, first, variant, limits))
+    found = _finding(view, first, variant, limits) if first is not None else None
+    if found is None or found.action not in MOVES:
+        found = _leapt(view, limits) or found
+    return Fired(found) if found is not None else Clear(because)
 
 
 def _jumped(view: View, limits: Mapping[str, Threshold]) -> Evidence | None:
@@ -190,6 +196,49 @@ def _beside_far(view: View, limits: Mapping[str, Threshold]) -> tuple[Evidence, 
     return (Evidence("reward_mean", text, moved.high / span, "of the range", moved.steps, gain, "<", moved.early),)
 
 
+def _leapt(view: View, limits: Mapping[str, Threshold]) -> Finding | None:
+    """The first updates threw the policy off, and the reward has paid hardly anything for the distance since."""
+    got, far, paid, top = leap(view), limits["leap"], limits["paid"], limits["leap_place"]
+    if got is None or view.trainer.name not in (*PER_TOKEN, OWN):
+        return None
+    if not (got.level >= far.value and got.first < NEAR_SHARE * got.level):
+        return None
+    if not (got.paid < paid.value and got.place < top.value):
+        return None
+    thrown = Evidence(
+        "kl_ref",
+        f"KL to the reference went from {fmt(got.first)} in the first rows to {fmt(got.level)} nats by steps "
+        f"{got.steps[0]}-{got.steps[1]}, and is {fmt(got.now)} now; limit {far}",
+        got.level,
+        "nats/token",
+        got.steps,
+        far,
+        ">=",
+        got.first,
+    )
+    unpaid = Evidence(
+        "reward_mean",
+        f"the reward went from {fmt(got.early)} in its first rows to {fmt(got.late)}: at most {fmt(got.paid)} of its "
+        f"range per nat of distance; limit {paid}",
+        got.paid,
+        "of the range per nat",
+        got.since,
+        paid,
+        "<",
+        got.early,
+    )
+    begin = view.first_seen("kl_ref")
+    return Finding(
+        f"The first updates threw the policy {fmt(got.level)} nats per token from its reference, and the reward has "
+        f"gained little for it: {fmt(got.early)} to {fmt(got.late)}",
+        Action.ADJUST,
+        Confidence.MEDIUM,
+        Onset(begin, got.steps[1]),
+        (thrown, unpaid),
+        "leap",
+    )
+
+
 def _spikes(view: View) -> Evidence | None:
     """Return the evidence of repeated gradient spikes, far over the run's own median; None without."""
     steps, values = view.recent("grad_norm")
@@ -224,6 +273,7 @@ def _others(view: View) -> tuple[Evidence, ...]:
 
 
 _GROWTH = "docs/measurements.md: KL growth"
+_LEAP = "docs/measurements.md: KL leap of the first updates"
 CHECK = Check(
     id="K001",
     name="kl-runaway",
@@ -232,7 +282,8 @@ CHECK = Check(
     why="A level of KL means nothing by itself: it depends on the estimator, on tokens or sequences, and on how long "
     "the run is; 0.0004 to 0.17 made no difference over eleven runs. Healthy KL settles or creeps like the square "
     "root of the step. Growth in proportion to the step or faster, or a jump, is drift; with rising reward and "
-    "falling held-out score it is reward hacking.",
+    "falling held-out score it is reward hacking. Updates that are too large leap away from the reference at once, and "
+    "earn little by it.",
     needs=Needs(all_of=("kl_ref",), rows=40),
     thresholds=(
         Threshold("growth", 0.8, "exponent of the step, lower bound", SourceKind.MEASURED, _GROWTH),
@@ -242,6 +293,9 @@ CHECK = Check(
         Threshold("far", 1, "nats/token", SourceKind.MEASURED, "docs/measurements.md: KL levels (healthy up to 0.65)"),
         Threshold("gain_share", 0.1, "of the reward's range", SourceKind.MEASURED, "docs/measurements.md: KL levels"),
         Threshold("jump_factor", 10, "times the 60 rows before", SourceKind.MEASURED, "docs/measurements.md: KL jump"),
+        Threshold("leap", 0.15, "nats/token", SourceKind.MEASURED, _LEAP),
+        Threshold("paid", 3, "of the reward's range per nat", SourceKind.MEASURED, _LEAP),
+        Threshold("leap_place", 0.75, "of the reward's range", SourceKind.CONVENTION, "a quarter is left to gain"),
         companions.REWARD_DROP_Z,
         companions.REWARD_DROP_SHARE,
         companions.HELDOUT_DROP_Z,
@@ -267,6 +321,14 @@ CHECK = Check(
             ),
             verify=(Verify("KL stops rising over the next 60 steps", "kl_ref", "not rising", None, 60),),
             rollback=Rollback.BEFORE_ONSET,
+        ),
+        "leap": Plan(
+            remedies=(
+                Remedy("Go on with a third of the learning rate", "learning_rate", "lower"),
+                Remedy("Make fewer updates per rollout batch", "updates_per_rollout", "lower"),
+                Remedy("Start again with it where the reward does not rise within 40 steps", "", ""),
+            ),
+            verify=(Verify("KL does not rise over the next 40 steps", "kl_ref", "not rising", None, 40),),
         ),
         "reward rising": Plan(
             remedies=(
@@ -295,6 +357,7 @@ CHECK = Check(
         LookAlike("A high level of KL", "it has settled, or grows like the square root of the step"),
         LookAlike("KL above 1 because training started from another checkpoint", "it was as high in the first rows"),
         LookAlike("KL rises fast in the first rows", "everything grows in proportion at first: judged from 60 rows on"),
+        LookAlike("the first updates leap, and learn", "a gain of 3 times the reward's range per nat or more"),
         LookAlike("KL of 1 to 10 as a sum per sequence", "only its growth is judged, not its level"),
         LookAlike(
             "Old policy against new policy (ppo_kl)", "another metric, kl_old_new: not the distance to the reference"

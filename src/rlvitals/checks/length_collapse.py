@@ -27,8 +27,9 @@ from rlvitals.check import (
     Verify,
 )
 from rlvitals.checks import companions
-from rlvitals.checks.common import Level, fmt, now, onset_of, reward_scale, shift
+from rlvitals.checks.common import Level, fmt, now, onset_of, shift
 from rlvitals.checks.course import row_spacing
+from rlvitals.checks.scale import reward_scale
 from rlvitals.view import View
 
 HEAD = 5  # first values for the start: the fall can be over within ten steps

@@ -23,8 +23,9 @@ from rlvitals.check import (
     Threshold,
     Verify,
 )
-from rlvitals.checks.common import fmt, onset_of, reward_scale
+from rlvitals.checks.common import fmt, onset_of
 from rlvitals.checks.rollout_common import LEAST, began, change, recent, speaks
+from rlvitals.checks.scale import reward_scale
 from rlvitals.view import View
 
 UNSTOPPED, CUT = "rollouts/right_unstopped_share", "rollouts/truncated_frac"

@@ -28,9 +28,12 @@ from rlvitals.check import (
     Threshold,
     Verify,
 )
-from rlvitals.checks.common import fmt, reward_scale
+from rlvitals.checks import course
+from rlvitals.checks.common import fmt
+from rlvitals.checks.scale import reward_scale
 from rlvitals.view import Trace, View
 
+QUICK = 2  # points that a fall in one step may take: a row may hold part of it (definition)
 BLOCK = 20  # logged values in the stretches compared: now, and the best earlier one
 
 
@@ -102,7 +105,8 @@ def _surely(earlier: np.ndarray, values: np.ndarray, z: float, least: float, los
 def find_onset(trace: Trace, at: int, best: float, level: float) -> tuple[Onset, bool]:
     """Return the interval in which the fall began, and whether it took two points or fewer.
 
-    It ends where the series crosses half-way down for good, and begins at the last point near the best level.
+    It ends where the series crosses half-way down for good, and begins at the last point near the best level, or before
+    it at the last median of five there: a good step in the middle of a slow fall is not its beginning.
     """
     down = trace.value[at + 1 :] < 0.5 * (best + level)
     down[-1:] = True
@@ -112,7 +116,10 @@ def find_onset(trace: Trace, at: int, best: float, level: float) -> tuple[Onset,
     last_high = int(near[-1]) if near.size else at
     up = np.flatnonzero(trace.value[crossed : crossed + BLOCK] >= 0.5 * (best + level))
     settled = crossed + int(up[-1]) if up.size else crossed  # in a noisy series the fall is not over at the first low
-    return Onset(int(trace.last[last_high]), int(trace.last[settled])), settled - last_high <= 2
+    middle = course.smoothed(trace.value)
+    near = np.flatnonzero(middle[: last_high + 1] >= best - 0.25 * (best - level))
+    first = int(near[-1]) if near.size and settled - last_high > QUICK else last_high
+    return Onset(int(trace.last[first]), int(trace.last[settled])), settled - last_high <= QUICK
 
 
 CHECK = Check(
@@ -154,7 +161,7 @@ CHECK = Check(
             rollback=Rollback.BEFORE_ONSET,
         ),
     },
-    leads_to=("R014", "R010", "H002", "H003"),
+    leads_to=("R014", "R010", "S001", "H002", "H003"),
     patience=2,
     look_alikes=(
         LookAlike("one or two bad steps", "the last 20 logged steps together are judged"),

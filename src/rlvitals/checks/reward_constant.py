@@ -30,20 +30,28 @@ from rlvitals.check import (
     Threshold,
     Verify,
 )
-from rlvitals.checks.common import fmt, now, reward_scale, tied_share
+from rlvitals.checks.common import fmt, now, tied_share
+from rlvitals.checks.reward_leap import BEFORE, Leap, leap_to
+from rlvitals.checks.scale import reward_scale
 from rlvitals.view import Chunk, View
 
+JUDGEABLE = 0.9  # share of completions that are cut from which a row says nothing of the verifier (convention)
 ROUNDING = 1e-6  # of the reward: a mean of equal float32 numbers is off by less
 
 
 @dataclass(frozen=True, slots=True)
 class Streak:
-    """The current run of identical step rewards, and the longest one that ended before it."""
+    """The current run of identical step rewards, the longest one that ended before it, and the values just before.
+
+    `whole` counts those of its rows in which most completions came to their own end, as far as that is logged.
+    """
 
     value: float = math.nan
     rows: int = 0
     since: int = -1
     longest: int = 0
+    whole: int = 0
+    before: tuple[float, ...] = ()  # at most BEFORE values, oldest first
 
 
 def _step(state: Streak, chunk: Chunk) -> Streak:
@@ -52,20 +60,30 @@ def _step(state: Streak, chunk: Chunk) -> Streak:
     if at.size == 0:
         return state
     values, steps = column[at], chunk.steps[at]
+    ended_well = ~(chunk.col("truncated_frac")[at] >= JUDGEABLE)
     changed = np.concatenate([[values[0] != state.value], values[1:] != values[:-1]])
     cuts = np.flatnonzero(changed)
     if cuts.size == 0:
-        return replace(state, rows=state.rows + int(at.size))
+        return replace(state, rows=state.rows + int(at.size), whole=state.whole + int(ended_well.sum()))
     lengths = np.diff(np.append(cuts, at.size))
     ended = max(state.rows + int(cuts[0]), *(int(n) for n in lengths[:-1]), 0)
-    return Streak(float(values[-1]), int(lengths[-1]), int(steps[cuts[-1]]), max(state.longest, ended))
+    earlier = (*state.before, *([state.value] * min(state.rows, BEFORE)), *values[: cuts[-1]].tolist())
+    before = tuple(earlier[-BEFORE:])
+    return Streak(
+        float(values[-1]),
+        int(lengths[-1]),
+        int(steps[cuts[-1]]),
+        max(state.longest, ended),
+        int(ended_well[cuts[-1] :].sum()),
+        before,
+    )
 
 
 def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     state: Streak = view.state
-    truncated = now(view, "truncated_frac", 20)
-    if truncated.n and truncated.mean >= limits["judgeable_share"].value:
-        return NotApplicable(f"{truncated.mean:.0%} of completions are cut: the verifier cannot be judged before that")
+    cut = _all_cut(view, limits)
+    if cut:
+        return NotApplicable(cut)
     whole = state.rows == view.count("reward_mean")
     window = min(state.rows, 50)
     ties = tied_share(view, window)
@@ -83,40 +101,96 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
         return Clear(
             f"the longest current streak of identical rewards is {state.rows} logged steps; limit {needed:.0f}"
         )
+    leap = None
     if _at_top(view, state.value, whole=whole):
-        return Clear(f"the reward is constant at its maximum, {fmt(state.value)}: see R009 and R007")
-    evidence = [
-        Evidence(
-            "reward_mean",
-            f"reward_mean is exactly {state.value:.6g} in all {state.rows} logged steps since step {state.since} "
-            f"(longest earlier streak {state.longest}; limit {limit})",
-            float(state.rows),
-            "logged steps",
-            (state.since, view.step),
-            limit,
-            ">=",
-        )
-    ]
-    if tied:
-        evidence.append(
-            Evidence(
-                "zero_variance_frac",
-                "no group has any reward difference over those steps, so no step can teach anything",
-                1.0,
-                "fraction",
-                (state.since, view.step),
-            )
-        )
+        leap = leap_to(state.value, np.asarray(state.before))
+        if leap is None or not tied or not _too_far(leap, limits):
+            return Clear(f"the reward is constant at its maximum, {fmt(state.value)}: see R009 and R007")
+    evidence = _same(view, state, limit, tied=tied)
+    same = f"The reward is the same number, {fmt(state.value)}, for every rollout since step {state.since}"
+    variant = "from the start" if whole else "later"
+    if leap is not None:
+        evidence += [_leapt(view, state, leap, limits), *_held_out(view, state.since)]
+        same += f": from {fmt(leap.level)} to its maximum in one step is no learning, nothing is judged any more"
+        variant = "leapt"
     return Fired(
         Finding(
-            f"The reward is the same number, {fmt(state.value)}, for every rollout since step {state.since}",
+            same,
             Action.FIX,
             Confidence.HIGH if tied else Confidence.MEDIUM,
             Onset(state.since, state.since),
             tuple(evidence),
-            "from the start" if whole else "later",
+            variant,
         )
     )
+
+
+def _all_cut(view: View, limits: Mapping[str, Threshold]) -> str:
+    """Say that completions are cut, "" when they are not or when the reward was constant before they were."""
+    state: Streak = view.state
+    truncated = now(view, "truncated_frac", 20)
+    enough = limits["rows_tied" if state.before else "rows_tied_from_start"].value
+    if not truncated.n or truncated.mean < limits["judgeable_share"].value or state.whole >= enough:
+        return ""
+    return f"{truncated.mean:.0%} of completions are cut: the verifier cannot be judged before that"
+
+
+def _same(view: View, state: Streak, limit: Threshold, *, tied: bool) -> list[Evidence]:
+    steps = (state.since, view.step)
+    text = (
+        f"reward_mean is exactly {state.value:.6g} in all {state.rows} logged steps since step {state.since} "
+        f"(longest earlier streak {state.longest}; limit {limit})"
+    )
+    out = [Evidence("reward_mean", text, float(state.rows), "logged steps", steps, limit, ">=")]
+    if tied:
+        text = "no group has any reward difference over those steps, so no step can teach anything"
+        out.append(Evidence("zero_variance_frac", text, 1.0, "fraction", steps))
+    return out
+
+
+def _too_far(leap: Leap, limits: Mapping[str, Threshold]) -> bool:
+    """True when what fell short until then was too much to be gone for good in one step."""
+    far = leap.units >= limits["leap_units"].value and leap.lowest >= limits["leap_lowest"].value
+    return far and leap.left >= limits["leap_left"].value
+
+
+def _leapt(view: View, state: Streak, leap: Leap, limits: Mapping[str, Threshold]) -> Evidence:
+    limit = limits["leap_units"]
+    text = (
+        f"reward_mean was {fmt(leap.away)} away from it until the step before, {fmt(leap.units)} times what one "
+        f"failure costs a step (limit {limit}), never nearer than {fmt(leap.lowest)} times (limit "
+        f"{limits['leap_lowest']}), and {leap.left:.0%} of that distance was left in the last steps (limit "
+        f"{limits['leap_left']}); a policy that learns fails less and less before it fails no more"
+    )
+    return Evidence(
+        "reward_mean",
+        text,
+        leap.units,
+        "pieces",
+        (max(view.first_step, state.since - leap.rows), state.since),
+        limit,
+        ">=",
+        leap.level,
+    )
+
+
+def _held_out(view: View, since: int) -> list[Evidence]:
+    """Say what held-out scores did meanwhile, where any were taken before and after."""
+    out = []
+    for name, held in view.evals.items():
+        earlier, later = held.score[held.step < since], held.score[held.step >= since]
+        if earlier.size and later.size:
+            out.append(
+                Evidence(
+                    f"held-out/{name}",
+                    f"held-out {name} was {fmt(float(earlier[-1]))} before and is {fmt(float(later[-1]))} now",
+                    float(later[-1]),
+                    "",
+                    (int(held.step[held.step < since][-1]), int(held.step[-1])),
+                    before=float(earlier[-1]),
+                )
+            )
+    return out
 
 
 def _at_top(view: View, value: float, *, whole: bool) -> bool:
@@ -156,7 +230,7 @@ CHECK = Check(
         ),
         Threshold(
             "judgeable_share",
-            0.9,
+            JUDGEABLE,
             "of completions",
             SourceKind.CONVENTION,
             "a cut answer says nothing of the verifier",
@@ -167,6 +241,27 @@ CHECK = Check(
             "identical logged steps, spread not logged",
             SourceKind.MEASURED,
             "docs/measurements.md: identical streaks",
+        ),
+        Threshold(
+            "leap_units",
+            6,
+            "pieces away on average, just before",
+            SourceKind.MEASURED,
+            "docs/measurements.md: Leap to the maximum",
+        ),
+        Threshold(
+            "leap_lowest",
+            2,
+            "pieces away at the nearest, just before",
+            SourceKind.MEASURED,
+            "docs/measurements.md: Leap to the maximum",
+        ),
+        Threshold(
+            "leap_left",
+            0.5,
+            "of that distance in the last steps",
+            SourceKind.MEASURED,
+            "docs/measurements.md: Leap to the maximum",
         ),
     ),
     judge=judge,
@@ -201,9 +296,24 @@ CHECK = Check(
             ),
             verify=(Verify("rewards differ within groups over the next 20 steps", "zero_variance_frac", "<", 0.5, 20),),
         ),
+        "leapt": Plan(
+            remedies=(
+                Remedy("Stop, and look at the raw verifier output of 20 rollouts", "verifier", "check"),
+                Remedy("Score wrong and empty answers: they must get nothing", "verifier", "check"),
+                Remedy(
+                    "Count verifier exceptions, time-outs and None by type; make them errors, not scores",
+                    "verifier",
+                    "set",
+                ),
+                Remedy("If the tasks were changed at that step, go back to harder ones", "curriculum", "raise"),
+            ),
+            verify=(Verify("rewards differ within groups over the next 20 steps", "zero_variance_frac", "<", 0.5, 20),),
+            rollback=Rollback.BEFORE_ONSET,
+        ),
     },
     leads_to=(
         "R002",
+        "R009",
         "R010",
         "R012",
         "R014",
@@ -212,9 +322,15 @@ CHECK = Check(
         "U007",
         "U008",
         "K002",
+        "T002",
+        "H001",
+        "H002",
+        "H003",
     ),
     look_alikes=(
-        LookAlike("constant at the maximum: solved", "the value is the top of the range (R009, R007)"),
+        LookAlike(
+            "constant at the maximum: solved", "the failures became fewer and fewer before they were none (R009)"
+        ),
         LookAlike("values carried forward between log rows", "earlier streaks were as long"),
         LookAlike("the mean repeats while rewards differ", "reward_std is above 0"),
     ),

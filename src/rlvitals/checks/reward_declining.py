@@ -27,7 +27,8 @@ from rlvitals.check import (
     Threshold,
     Verify,
 )
-from rlvitals.checks.common import coarse, fmt, reward_scale
+from rlvitals.checks.common import coarse, fmt
+from rlvitals.checks.scale import reward_scale
 from rlvitals.view import View
 
 STRICT_Z = 3.3  # normal quantile of a two-sided 0.001

@@ -158,7 +158,7 @@ CHECK = Check(
             rollback=Rollback.BEFORE_ONSET,
         ),
     },
-    leads_to=("R001", "R002", "R006", "R014", "R010", "S001", "H001", "L002"),
+    leads_to=("R001", "R002", "R006", "R014", "R010", "S001", "H001", "H002", "L002"),
     patience=2,
     look_alikes=(
         LookAlike("Failures without a reward: left out as they should be", "only scored ones count"),

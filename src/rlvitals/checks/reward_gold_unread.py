@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from functools import partial
 
 from rlvitals.check import (
-    Action,
     Check,
-    Clear,
-    Confidence,
-    Evidence,
     Family,
-    Finding,
-    Fired,
     LookAlike,
     Needs,
-    NoData,
-    Onset,
-    Outcome,
     Plan,
     Remedy,
     Rollback,
@@ -25,37 +16,17 @@ from rlvitals.check import (
     Threshold,
     Verify,
 )
-from rlvitals.checks.counted import Counted, counter, densest, is_over
-from rlvitals.view import View
+from rlvitals.checks.counted import Told, counter, judge
 
 RIGHT, UNREAD = "rollouts/right_n", "rollouts/right_unread_n"
 
-
-def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
-    found: Counted = view.state
-    share, few = limits["share"], limits["rollouts"]
-    if not found.cases >= few.value:
-        return NoData((RIGHT,), f"fewer than {few.value:g} rollouts give the gold answer")
-    part = densest(view, found, RIGHT, UNREAD, few.value)
-    text = (
-        f"{part.events:.0f} of {part.cases:.0f} sampled right answers {part.where} were not read: they end with the "
-        "gold answer, nothing was parsed, and they earned nothing"
-    )
-    if part.events < few.value or part.share < share.value or is_over(view, found, RIGHT):
-        since = f", the last one in step {found.last}" if found.last >= 0 else ""
-        return Clear(f"{text}{since}; limit {share} and {few.value:g} rollouts")
-    evidence = Evidence(
-        UNREAD,
-        f"{text}; the first one in step {found.first}; limit {share}",
-        part.share,
-        share.unit,
-        (found.first, found.last),
-        share,
-        ">=",
-        examples=view.examples("gold-at-end", 3),
-    )
-    what = f"The parser does not read {part.share:.0%} of the right answers"
-    return Fired(Finding(what, Action.FIX, Confidence.HIGH, Onset(found.first, found.first), (evidence,)))
+TOLD = Told(
+    few="give the gold answer",
+    count="{events} of {cases} sampled right answers {where} were not read: they end with the gold answer, nothing was "
+    "parsed, and they earned nothing",
+    fault="The parser does not read {share} of the right answers",
+    examples="gold-at-end",
+)
 
 
 CHECK = Check(
@@ -77,7 +48,7 @@ CHECK = Check(
         ),
         Threshold("rollouts", 10, "rollouts", SourceKind.CONVENTION, "fewer may be numbers that only happen to end it"),
     ),
-    judge=judge,
+    judge=partial(judge, cases=RIGHT, events=UNREAD, told=TOLD),
     fold=counter(RIGHT, UNREAD),
     plans={
         "": Plan(

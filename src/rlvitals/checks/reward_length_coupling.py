@@ -19,6 +19,7 @@ from rlvitals.check import (
     Fired,
     LookAlike,
     Needs,
+    Onset,
     Outcome,
     Plan,
     Remedy,
@@ -26,7 +27,8 @@ from rlvitals.check import (
     Threshold,
     Verify,
 )
-from rlvitals.checks.common import onset_of
+from rlvitals.checks import course
+from rlvitals.checks.common import fmt, onset_of, shift
 from rlvitals.checks.rollout_common import ROWS, recent, speaks
 from rlvitals.view import View
 
@@ -100,8 +102,25 @@ def _within_groups(view: View, limits: Mapping[str, Threshold]) -> Outcome | Non
     what = f"equally right answers earn more when they are {'longer' if longer else 'shorter'}"
     summary = f"{what}, and answers are getting {'longer' if longer else 'shorter'}" if along else what
     onset = onset_of(view, EQUAL, *((limit.value, 1.0) if longer else (-1.0, -limit.value)))
-    action = Action.ADJUST if along and longer else Action.WATCH
-    return Fired(Finding(summary, action, Confidence.HIGH, onset, (evidence,), "within groups"))
+    grown = _grown(view, limits) if along and longer else None
+    if grown is None:
+        return Fired(Finding(summary, Action.WATCH, Confidence.HIGH, onset, (evidence,), "within groups"))
+    # what asks for a move is the growth: it began no later than that
+    onset = Onset(onset.first, max(onset.last, course.onset(view, "length_mean").last))
+    return Fired(Finding(summary, Action.ADJUST, Confidence.HIGH, onset, (evidence, grown), "within groups"))
+
+
+def _grown(view: View, limits: Mapping[str, Threshold]) -> Evidence | None:
+    """Return the evidence that answers have grown by much without getting right more often, None where they haven't."""
+    level, limit = course.level(view, "length_mean"), limits["growth"]
+    better = view.has("success_frac", 2 * ROWS) and shift(view, "success_frac", z=2.6).low > 0
+    if better or not level.ratio > limit.value:
+        return None
+    text = (
+        f"answers went from {fmt(level.start)} to {fmt(level.now)} tokens over steps {level.first}-{level.last}, "
+        f"{fmt(level.ratio)} times; limit {limit}"
+    )
+    return Evidence("length_mean", text, level.ratio, limit.unit, level.steps, limit, ">", level.start)
 
 
 def _correlation(x: np.ndarray, y: np.ndarray) -> float:
@@ -131,6 +150,7 @@ CHECK = Check(
         ),
         Threshold("z", 4.0, "standard errors", SourceKind.CONVENTION, "normal tail 3e-5"),
         Threshold("correlation_equal", 0.2, "correlation", SourceKind.MEASURED, "docs/measurements.md: Rollout checks"),
+        Threshold("growth", 1.25, "times the start", SourceKind.CONVENTION, "a quarter more tokens for every answer"),
         Threshold("z_equal", 5, "standard errors", SourceKind.MEASURED, "docs/measurements.md: Rollout checks"),
     ),
     judge=judge,
@@ -156,7 +176,8 @@ CHECK = Check(
         LookAlike(
             "harder prompts need longer answers and score lower", "only the drift in the rewarded direction counts"
         ),
-        LookAlike("reasoning grows longer as it gets better", "held-out scores rise with it"),
+        LookAlike("reasoning grows longer as it gets better", "answers are right more often meanwhile: watch"),
+        LookAlike("a length that creeps up by a few percent", "below 1.25 times the start: watch"),
     ),
     sources=(
         "Why GRPO training fails: sequence length and truncation",

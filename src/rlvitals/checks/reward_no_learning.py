@@ -27,7 +27,8 @@ from rlvitals.check import (
     Threshold,
     Verify,
 )
-from rlvitals.checks.common import coarse, fmt, now, reward_scale, shift
+from rlvitals.checks.common import coarse, fmt, now, shift
+from rlvitals.checks.scale import reward_scale
 from rlvitals.view import View
 
 STRICT_Z = 2.6  # normal quantile of a two-sided 0.01

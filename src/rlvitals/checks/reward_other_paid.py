@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from functools import partial
 
 from rlvitals.check import (
-    Action,
     Check,
-    Clear,
-    Confidence,
-    Evidence,
     Family,
-    Finding,
-    Fired,
     LookAlike,
     Needs,
-    NoData,
-    Onset,
-    Outcome,
     Plan,
     Remedy,
     Rollback,
@@ -25,37 +16,16 @@ from rlvitals.check import (
     Threshold,
     Verify,
 )
-from rlvitals.checks.counted import Counted, counter, densest, is_over
-from rlvitals.view import View
+from rlvitals.checks.counted import Told, counter, judge
 
 OTHER, PAID = "rollouts/other_answer_n", "rollouts/other_answer_paid"
 
-
-def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
-    found: Counted = view.state
-    share, few = limits["share"], limits["rollouts"]
-    if not found.cases >= few.value:
-        return NoData((OTHER,), f"fewer than {few.value:g} rollouts have a number for an answer that is wrong")
-    part = densest(view, found, OTHER, PAID, few.value)
-    text = (
-        f"{part.events:.0f} of {part.cases:.0f} answers with another number than the gold one, or none, were scored "
-        f"right {part.where}"
-    )
-    if part.events < few.value or part.share < share.value or is_over(view, found, OTHER):
-        since = f", the last one in step {found.last}" if found.last >= 0 else ""
-        return Clear(f"{text}{since}; limit {share} and {few.value:g} rollouts")
-    evidence = Evidence(
-        PAID,
-        f"{text}, the first one in step {found.first}; limit {share}",
-        part.share,
-        "of the wrong answers",
-        (found.first, found.last),
-        share,
-        ">=",
-        examples=view.examples("other-answer", 3),
-    )
-    what = f"The verifier pays wrong answers: {part.share:.0%} of those that are plainly another number"
-    return Fired(Finding(what, Action.FIX, Confidence.HIGH, Onset(found.first, found.first), (evidence,)))
+TOLD = Told(
+    few="have a number for an answer that is wrong",
+    count="{events} of {cases} answers with another number than the gold one, or none, were scored right {where}",
+    fault="The verifier pays wrong answers: {share} of those that are plainly another number",
+    examples="other-answer",
+)
 
 
 CHECK = Check(
@@ -77,7 +47,7 @@ CHECK = Check(
         ),
         Threshold("rollouts", 10, "rollouts", SourceKind.CONVENTION, "fewer may be slips of the data"),
     ),
-    judge=judge,
+    judge=partial(judge, cases=OTHER, events=PAID, told=TOLD),
     fold=counter(OTHER, PAID),
     plans={
         "": Plan(

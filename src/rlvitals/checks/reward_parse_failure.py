@@ -102,7 +102,7 @@ CHECK = Check(
             verify=(Verify("parse failures fall below 20%", METRIC, "<", 0.2, 30),),
         )
     },
-    leads_to=("T001", "R001", "R010", "R013", "S001", "R003"),
+    leads_to=("T001", "R001", "R010", "R013", "S001", "R003", "H002"),
     patience=2,
     look_alikes=(
         LookAlike("the format is still being learned", "the share falls by more than its noise"),

@@ -144,7 +144,7 @@ CHECK = Check(
             rollback=Rollback.BEFORE_ONSET,
         ),
     },
-    leads_to=("R003", "R005", "R009", "H001", "O002", "S001"),
+    leads_to=("R003", "R005", "R008", "R009", "H001", "H002", "O002", "S001"),
     patience=2,
     look_alikes=(
         LookAlike("The answer format, learned in the first steps", "it was among the first steps' phrases already"),

@@ -24,7 +24,8 @@ from rlvitals.check import (
     Threshold,
     Verify,
 )
-from rlvitals.checks.common import fmt, now, onset_of, reward_scale, tied_share
+from rlvitals.checks.common import fmt, now, onset_of, tied_share
+from rlvitals.checks.scale import reward_scale
 from rlvitals.view import View
 
 MIN_ROWS = 20

@@ -89,7 +89,7 @@ CHECK = Check(
             rollback=Rollback.BEFORE_ONSET,
         )
     },
-    leads_to=("R001", "R002", "R006", "R010", "R014", "T001", "S001", "H001"),
+    leads_to=("R001", "R002", "R006", "R010", "R014", "T001", "S001", "S009", "H001", "H002"),
     patience=2,
     look_alikes=(LookAlike("a short outage that is over", "the last 20 logged steps are judged"),),
     sources=("Why GRPO training fails: reward extraction", "docs/measurements.md: Verifier time-outs"),

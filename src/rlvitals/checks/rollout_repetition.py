@@ -27,11 +27,12 @@ from rlvitals.check import (
 from rlvitals.checks import companions
 from rlvitals.checks.common import fmt, onset_of, start, tied_share
 from rlvitals.checks.rollout_common import mastered
+from rlvitals.schema import Float64
 from rlvitals.view import View
 
 ROWS = 20
 NEAR = "rollouts/near_identical_frac"
-MOSTLY = 0.5  # of the tied groups: the larger part (definition)
+HALF = 0.5  # of the share of tied groups that is too much: as many may be tied because all are right
 GROUP_MARGIN = 1.5  # times 1/G, the unique share of a group of copies
 
 
@@ -63,8 +64,10 @@ def _copies(view: View, limits: Mapping[str, Threshold]) -> Finding | str:
     what = f"rollouts of a group are near-identical: {fmt(100 * now)}% differ"
     place, tied = companions.reward_place(view), tied_share(view, ROWS)
     dead = float(tied.mean()) if tied.size else math.nan
-    worse, limit_tied = companions.policy_worse(view), limits["tied_share"]
-    if dead > limit_tied.value and place < 0.9 and not _ties_are_right(view, dead):
+    worse, limit_tied = companions.worse_since(view, onset), limits["tied_share"]
+    tied_before = began >= bound and start(view, "zero_variance_frac") > limit_tied.value
+    wrong = _tied_apart(view, tied)
+    if dead > limit_tied.value and place < 0.9 and not tied_before and wrong > HALF * limit_tied.value:
         text = f"{fmt(100 * dead)}% of the groups have equal rewards over the same steps; limit {limit_tied}"
         second = Evidence("zero_variance_frac", text, dead, "fraction", where, limit_tied, ">")
         return Finding(
@@ -75,9 +78,15 @@ def _copies(view: View, limits: Mapping[str, Threshold]) -> Finding | str:
     return Finding(what, Action.WATCH, Confidence.MEDIUM, onset, (first,))
 
 
-def _ties_are_right(view: View, dead: float) -> bool:
-    """True when most tied groups are all right: copies of right answers are mastery, not a narrowed policy."""
-    return dead > 0 and mastered(view) >= MOSTLY * dead
+def _tied_apart(view: View, tied: Float64) -> float:
+    """Return the share of groups tied and not all right in the half of the rows that has fewer of them.
+
+    Right and alike before, wrong and alike since a few rows is a fall that began just now; the two together are not.
+    """
+    right = view.recent("all_right_frac", tied.size)[1]
+    apart = tied - right if right.size == tied.size else tied - mastered(view)
+    half = apart.size // 2
+    return min(float(apart[:half].mean()), float(apart[half:].mean())) if half else math.nan
 
 
 def _near(view: View, limits: Mapping[str, Threshold]) -> Finding | str:
@@ -95,7 +104,7 @@ def _near(view: View, limits: Mapping[str, Threshold]) -> Finding | str:
     text = f"{seen}, {fmt(100 * began)}% at the start; limit {limit}"
     first = Evidence(NEAR, text, now, "fraction", where, limit, ">", began)
     onset = onset_of(view, NEAR, limit.value, 1.0, center="median")
-    worse = companions.policy_worse(view)
+    worse = companions.worse_since(view, onset)
     action, confidence = (Action.ADJUST, Confidence.HIGH) if worse else (Action.WATCH, Confidence.MEDIUM)
     return Finding(f"most groups are near-identical: {seen}", action, confidence, onset, (first, *worse))
 
@@ -115,7 +124,7 @@ def _loops(view: View, limits: Mapping[str, Threshold]) -> Finding | str:
     shown = view.examples("repetition", 3)
     first = Evidence("repetition_frac", f"{seen}; limit {used}", now, "fraction", where, used, ">", began, shown)
     onset = onset_of(view, "repetition_frac", limit.value, 1.0, center="median")
-    worse, what = companions.policy_worse(view), f"{fmt(100 * now)}% of the completions repeat themselves"
+    worse, what = companions.worse_since(view, onset), f"{fmt(100 * now)}% of the completions repeat themselves"
     if worse:
         text = f"{what}, and the policy got worse"
         return Finding(text, Action.ADJUST, Confidence.HIGH, onset, (first, *worse), "loops")
@@ -176,6 +185,8 @@ CHECK = Check(
     look_alikes=(
         LookAlike("Short answers to a solved task repeat", "the reward is near its maximum: watch at most"),
         LookAlike("Prompts that are mastered are answered alike", "groups that are all right are taken off the share"),
+        LookAlike("A reward that breaks long after groups had become alike", "it was best with them alike: watch"),
+        LookAlike("Groups that were tied before they were alike", "their ties are no sign of it: watch"),
         LookAlike("A quarter of a group of four is the least there can be", "judged against 1/G"),
     ),
     sources=("Why GRPO training fails: rollout diversity", "docs/measurements.md: Diversity"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -98,7 +99,9 @@ def _surprisal_gap(view: View, limits: Mapping[str, Threshold]) -> Finding | str
     small, large, sure = limits["gap_small"], limits["gap_large"], limits["z"]
     if not (abs(mean) > small.value and z > sure.value):
         return f"{seen}; limit {small}"
-    limit = large if abs(mean) > large.value else small
+    # of an entropy near 0 the rounding of a sampler is a large share, and moves no token by much
+    nats = abs(mean) * float(entropy[keep].mean())
+    limit = large if abs(mean) > large.value and nats > limits["gap_nats"].value else small
     evidence = Evidence("surprisal_mean", f"{seen}; limit {limit}", mean, "of the entropy", where, limit, ">", 0.0)
     side = "sharper (lower temperature or top-p)" if mean < 0 else "flatter (higher temperature)"
     off = f"surprisal {fmt(100 * mean)}% off the entropy"
@@ -130,6 +133,12 @@ def _kept_mass(view: View, limits: Mapping[str, Threshold]) -> Finding | str:
     evidence = Evidence("sampler_ratio_mean", f"{seen}{known}; limit {limit}", mean, "ratio", where, limit, "<", 1.0)
     what = f"the sampler keeps about {100 * mean:.1f}% of the probability mass (top-p, top-k or min-p){known}"
     onset = onset_of(view, "sampler_ratio_mean", LOWEST_KEPT, limit.value)
+    one_sided = _one_sided(view, mean, limits)
+    if one_sided is not None and mean < limits["kept_mass_least"].value:
+        least = limits["kept_mass_least"]
+        moves = replace(evidence, text=f"{seen}{known}; limit {least}", threshold=least)
+        what += ", and no sampled token is less likely to it than to the trainer"
+        return Finding(what, Action.ADJUST, Confidence.HIGH, onset, (moves, one_sided), "truncated")
     moved = shift(view, "reward_mean")
     if view.count("reward_mean") < RISE_ROWS or moved.low > 0 or companions.reward_place(view) >= 0.9:
         return Finding(what, Action.WATCH, Confidence.MEDIUM, onset, (evidence,), "truncated")
@@ -137,6 +146,27 @@ def _kept_mass(view: View, limits: Mapping[str, Threshold]) -> Finding | str:
     flat = Evidence("reward_mean", text, moved.late, "reward", moved.steps, before=moved.early)
     what += ", and the reward does not rise"
     return Finding(what, Action.ADJUST, Confidence.MEDIUM, onset, (evidence, flat), "truncated")
+
+
+def _one_sided(view: View, mass: float, limits: Mapping[str, Threshold]) -> Evidence | None:
+    """Return the evidence that the gaps all have one sign, None where they have both or aren't logged.
+
+    A sampler that leaves tokens out makes every other one likelier, by 1 / kept: the mean gap is then the mean of
+    -log kept, which is 1 - kept or a little more. Noise, old weights and other temperatures have gaps of both signs,
+    whose size is many times what is left of them in the mean ratio.
+    """
+    steps, gaps = view.recent("logprob_gap_mean", ROWS)
+    if gaps.size < LEAST_ROWS:
+        return None
+    limit, gap = limits["one_sided"], float(np.abs(gaps).mean())
+    if not gap < limit.value * (1 - mass):
+        return None
+    text = (
+        f"the log-probabilities differ by {fmt(gap)} nats on average, {fmt(gap / (1 - mass))} times the mass that is "
+        f"missing: all in one direction; limit {limit}"
+    )
+    where = (int(steps[0]), int(steps[-1]))
+    return Evidence("logprob_gap_mean", text, gap / (1 - mass), limit.unit, where, limit, "<", 1.0)
 
 
 _BASIS = "docs/measurements.md: Sampler identities"
@@ -153,7 +183,12 @@ CHECK = Check(
     thresholds=(
         Threshold("gap_small", 0.05, "of the entropy", SourceKind.MEASURED, _BASIS),
         Threshold("gap_large", 0.15, "of the entropy", SourceKind.MEASURED, f"{_BASIS} (T=0.7: -15 to -30%)"),
+        Threshold("gap_nats", 0.02, "nats/token", SourceKind.MEASURED, f"{_BASIS} (4-bit .012, temperature .6 .03)"),
         Threshold("kept_mass", 0.995, "ratio", SourceKind.DEFINITION, f"1 with full support; {_BASIS}"),
+        Threshold("kept_mass_least", 0.99, "ratio", SourceKind.MEASURED, f"{_BASIS} (.978 cost .3 of held-out)"),
+        Threshold(
+            "one_sided", 1.3, "nats per missing mass", SourceKind.DEFINITION, f"-log k / (1 - k) at k .6; {_BASIS}"
+        ),
         Threshold("z", 5, "standard errors", SourceKind.MEASURED, _BASIS),
     ),
     judge=judge,
@@ -186,9 +221,10 @@ CHECK = Check(
             verify=(Verify("the mean ratio is 1", "sampler_ratio_mean", ">", 0.995, 20),),
         ),
     },
-    leads_to=("O002", "S009", "S001", "Y002", "K004", "E001", "E002", "U006"),
+    leads_to=("O002", "S009", "S001", "Y002", "Y006", "K001", "K004", "E001", "E002", "U006"),
     look_alikes=(
         LookAlike("Groups dropped by their rewards", "wrong answers, less likely ones, are left: a higher surprisal"),
+        LookAlike("A sampler in 4 bits, late in a run", "a large share of an entropy near 0: watch below 0.02 nats"),
         LookAlike("A mean ratio slightly off 1", "within its own noise, or above 0.995"),
         LookAlike("A mean ratio of 0.5", "a ratio of whole sequences, or masked ones: no kept mass"),
         LookAlike("Stale weights", "they hardly move surprisal minus entropy; the version lag shows them"),

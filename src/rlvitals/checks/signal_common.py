@@ -9,9 +9,11 @@ import numpy as np
 
 from rlvitals import stats
 from rlvitals.check import Onset
-from rlvitals.checks.common import RECENT, reward_scale
+from rlvitals.checks.common import RECENT
+from rlvitals.checks.scale import reward_scale
 from rlvitals.schema import Float64, Int64
-from rlvitals.view import WINDOW, Trace, View
+from rlvitals.store import WINDOW
+from rlvitals.view import Trace, View
 
 GROUP_BASELINE = frozenset({"grpo", "dr_grpo", "drgrpo", "rloo", "grpo_passk", "grpo_vectorized", "gdpo", "maxrl"})
 """Advantage estimators that subtract the mean reward of the prompt's own group."""

@@ -103,7 +103,7 @@ CHECK = Check(
             verify=(Verify("nine of ten rollouts are there", MEAN, "", None, 10),),
         ),
     },
-    leads_to=("S001", "S002", "S008"),
+    leads_to=("S001", "S002", "S008", "S009"),
     patience=2,
     look_alikes=(
         LookAlike("A few rollouts left out for verifier errors", "fewer than one in ten"),

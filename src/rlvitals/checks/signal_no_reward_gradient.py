@@ -27,7 +27,8 @@ from rlvitals.check import (
     Verify,
 )
 from rlvitals.checks.signal_common import centre, level_onset, span, standing, tied_groups
-from rlvitals.view import WINDOW, View
+from rlvitals.store import WINDOW
+from rlvitals.view import View
 
 MIN_ROWS = 20
 ALL_TIED = 0.999  # a printed share of 1.000

@@ -31,12 +31,14 @@ from rlvitals.check import (
 )
 from rlvitals.checks import companions, course, sampler_gap
 from rlvitals.checks.common import fmt
-from rlvitals.view import HEAD, Chunk, View
+from rlvitals.store import HEAD
+from rlvitals.view import Chunk, View
 
 SURE_ROWS = 3  # rows after the first update from which the plain factor is enough
 FEW_FACTOR = 1.6  # times the factor and twice the level, with fewer rows
 EARLY = 5  # rows right after the first update that tell a jump from a ramp
 BASE_ROWS = 40  # rows before a later jump
+PERIOD_ROWS = 20  # rows that stand for now: a sampler that gets the weights every few steps is fresh in some of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,7 @@ def _at_first_update(view: View, metric: str, state: State, limits: Mapping[str,
     if after.size == 0:
         return None
     few = view.count(metric) - n < SURE_ROWS
-    steps, recent = view.recent(metric, course.NOW_ROWS)
+    steps, recent = view.recent(metric, PERIOD_ROWS)
     keep = steps > last_before
     now = stats.median(np.abs(recent[keep]))
     factor = sampler_gap.scaled(metric, limits["factor"].value * (FEW_FACTOR if few else 1.0))

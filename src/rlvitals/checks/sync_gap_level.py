@@ -21,6 +21,7 @@ from rlvitals.check import (
     Outcome,
     Plan,
     Remedy,
+    SourceKind,
     Threshold,
     Verify,
 )
@@ -29,6 +30,7 @@ from rlvitals.checks.common import fmt, onset_of, start
 from rlvitals.view import View
 
 ROWS = 20  # recent values whose median is judged
+MOST_OF = {"prob_gap_mean": "prob_gap_max"}  # a largest log-probability gap says nothing: 20 to 98 in healthy runs
 
 
 def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
@@ -54,11 +56,39 @@ def _finding(view: View, metric: str, now: float, where: tuple[int, int], limits
     if worse and weights:
         text = f"{what}, and the policy got worse"
         return Finding(text, Action.ADJUST, Confidence.HIGH, onset, (first, *weights, *worse))
+    bounded = _bounded(view, metric, now, limits)
+    if bounded is not None:
+        text = f"{what} from the first step on, and no token by much: other settings (top-p, temperature), not numerics"
+        return Finding(text, Action.ADJUST, Confidence.MEDIUM, onset, (first, bounded, *weights))
     caution = "; mixture-of-experts models reach 0.4 nats by routing alone" if metric == "logprob_gap_mean" else ""
     confidence = Confidence.MEDIUM if weights else Confidence.LOW
     return Finding(what + caution, Action.WATCH, confidence, onset, (first, *weights))
 
 
+def _bounded(view: View, metric: str, now: float, limits: Mapping[str, Threshold]) -> Evidence | None:
+    """Return the evidence that the largest gap is small beside the mean one, None where it isn't or isn't logged.
+
+    A sampler with other settings moves the probability of every token a little: at top-p by the mass that is left out
+    at most. Rounding, routing and old weights leave most tokens alone and turn a few around.
+    """
+    largest = MOST_OF.get(metric)
+    if largest is None or not view.has(largest, 10) or view.first_seen(metric) != view.first_step:
+        return None
+    if not abs(float(view.head(metric)[0])) > limits[metric].value:
+        return None  # not there from the start: the weights, not the settings
+    steps, values = view.recent(largest)
+    steps, values = steps[-ROWS:], np.abs(values[-ROWS:])
+    most, limit, spread = stats.median(values), limits["gap_most"], limits["gap_spread"]
+    if not (most < limit.value and most < spread.value * now):
+        return None
+    text = (
+        f"{largest} is {fmt(most)} over the same steps (limit {limit}), {fmt(most / now)} times the mean (limit "
+        f"{spread}); it has been there since the first step"
+    )
+    return Evidence(largest, text, most / now, spread.unit, (int(steps[0]), int(steps[-1])), spread, "<")
+
+
+_SPREAD = "docs/measurements.md: Gaps of settings and of weights"
 CHECK = Check(
     id="Y002",
     name="logprob-gap-level",
@@ -69,7 +99,14 @@ CHECK = Check(
     "beyond that it biases the gradient and has ended runs even at small size. Healthy levels depend on model and "
     "engine, so the level alone is only worth a look.",
     needs=Needs(any_of=sampler_gap.GAPS, rows=10),
-    thresholds=(*sampler_gap.LEVELS, sampler_gap.CORRELATION, sampler_gap.WEIGHTS_ESS, companions.REWARD_DROP_Z),
+    thresholds=(
+        *sampler_gap.LEVELS,
+        sampler_gap.CORRELATION,
+        sampler_gap.WEIGHTS_ESS,
+        Threshold("gap_most", 0.5, "probability", SourceKind.MEASURED, _SPREAD),
+        Threshold("gap_spread", 20, "times the mean gap", SourceKind.MEASURED, _SPREAD),
+        companions.REWARD_DROP_Z,
+    ),
     judge=judge,
     patience=2,
     plans={
@@ -88,7 +125,7 @@ CHECK = Check(
             verify=(Verify("the gap falls below its limit", "logprob_gap_mean", "<", 0.05, 20),),
         )
     },
-    leads_to=("U005", "U006", "R014", "H002"),
+    leads_to=("U005", "U006", "Y006", "R014", "K001", "H002"),
     look_alikes=(
         LookAlike("0.005 to 0.03 nats in a dense bf16 model", "below the limit: numerics"),
         LookAlike(

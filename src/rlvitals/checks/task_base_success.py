@@ -31,7 +31,8 @@ from rlvitals.check import (
     Verify,
 )
 from rlvitals.checks import companions
-from rlvitals.checks.common import RECENT, fmt, now, reward_scale, rollouts_per_row, shift, tied_share
+from rlvitals.checks.common import RECENT, fmt, now, rollouts_per_row, shift, tied_share
+from rlvitals.checks.scale import reward_scale
 from rlvitals.view import View
 
 MIN_ROWS = 6

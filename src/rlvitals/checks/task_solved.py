@@ -25,8 +25,9 @@ from rlvitals.check import (
     Threshold,
     Verify,
 )
-from rlvitals.checks.common import fmt, now, onset_of, reward_scale
+from rlvitals.checks.common import fmt, now, onset_of
 from rlvitals.checks.reward_saturated import top_metric
+from rlvitals.checks.scale import reward_scale
 from rlvitals.view import Held, View
 
 

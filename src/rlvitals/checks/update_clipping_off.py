@@ -28,7 +28,8 @@ from rlvitals.check import (
     Verify,
 )
 from rlvitals.checks.signal_common import tied_groups, zero_may_be_rounding
-from rlvitals.view import WINDOW, View
+from rlvitals.store import WINDOW
+from rlvitals.view import View
 
 MIN_ROWS = 20
 NO_CLIPPING = frozenset({"reinforce", "gpg", "cispo", "sapo", "vespo", "dro", "kimi", "rloo"})

@@ -31,7 +31,8 @@ from rlvitals.check import (
 from rlvitals.checks.common import RECENT
 from rlvitals.checks.signal_common import centre, span, tied_groups
 from rlvitals.schema import Float64, Int64
-from rlvitals.view import WINDOW, View
+from rlvitals.store import WINDOW
+from rlvitals.view import View
 
 MIN_ROWS = 30
 ALL_TIED = 0.999  # a printed share of 1.000

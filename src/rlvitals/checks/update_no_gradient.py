@@ -183,7 +183,7 @@ CHECK = Check(
             rollback=Rollback.NONE,
         ),
     },
-    leads_to=("U007", "U008", "R010", "K002"),
+    leads_to=("U004", "U007", "U008", "R010", "K002"),
     look_alikes=(
         LookAlike(
             "A row averages several steps and shows the gradient of the last, whose groups happened to be tied",

@@ -67,11 +67,8 @@ def advise(diagnosis: Diagnosis, base: Path) -> Advice:
     passed = (*passed, *_later(known, limit, cause))
     trainer = diagnosis.trainer
     if chosen is None:
-        note = (
-            "No checkpoint is known here: name the folder that holds them as the run, or roll back by hand."
-            if not known
-            else "No complete checkpoint lies at or before that step."
-        )
+        first = int(run.step[0]) if run is not None and run.step.size else 0
+        note = _none_there(bool(known), start=target.step is not None and target.step < first)
         return Advice(
             diagnosis.name, target.kind.value, None, "", target.step, target.reason, onset, "", knobs, passed, note
         )
@@ -90,6 +87,15 @@ def advise(diagnosis: Diagnosis, base: Path) -> Advice:
         passed,
         chosen.detail,
     )
+
+
+def _none_there(known: bool, *, start: bool) -> str:
+    """Return what to do where no complete checkpoint is early enough, in words."""
+    if start:
+        return "Start anew from the weights that the run began with."
+    if known:
+        return "No complete checkpoint lies at or before that step."
+    return "No checkpoint is known here: name the folder that holds them as the run, or roll back by hand."
 
 
 def _what_to_give(diagnosis: Diagnosis, checkpoints: bool) -> str:
