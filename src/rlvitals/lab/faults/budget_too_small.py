@@ -35,5 +35,6 @@ FAULT = Fault(
         "R001",
         "K001",
     ),
+    hidden={"chapter7": "neither truncation nor the budget is logged"},
     fix="Raise the budget above the length of right answers.",
 )
