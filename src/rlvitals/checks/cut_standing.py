@@ -25,7 +25,7 @@ class Standing:
     Attributes:
         at_first: mean cut share of the first ten values; share: over the stretch.
         early, late: mean rewards of its first and last third; gain: upper bound of the difference, share of headroom;
-            rising: the lower one is above 0.
+            rising: the lower one is above 0; slope: the upper bound per step, share of the reward's range.
         place: where the reward stands, 0 to 1 of its range.
     """
 
@@ -35,6 +35,7 @@ class Standing:
     late: float
     gain: float
     rising: bool
+    slope: float
     place: float
     steps: tuple[int, int]
 
@@ -53,6 +54,8 @@ def stands(view: View) -> Standing | None:
     moved = stats.change(value[:third], value[-third:], z=BOUND_Z)
     level = stats.mean(value)
     room = scale.high - level
+    at = reward.step[reward.first >= since]
+    between = float(at[-third:].mean() - at[:third].mean())
     return Standing(
         stats.mean(view.head("truncated_frac", FIRST)),
         stats.mean(share),
@@ -60,6 +63,7 @@ def stands(view: View) -> Standing | None:
         moved.late,
         moved.high / room if room > 0 else math.nan,
         moved.low > 0,
+        moved.high / scale.span / between,
         scale.place(level),
         (since, view.step),
     )

@@ -34,6 +34,7 @@ from rlvitals.view import Chunk, View
 WEIGHTS = ("loss", "grad_norm", "entropy", "policy_loss")  # what passes through the weights, or into them
 CORE = ("loss", "grad_norm", "entropy", "policy_loss", "reward_mean", "length_mean")
 """A non-finite value here is damage; elsewhere it can be 0/0 in the metric itself (all samples masked on one rank)."""
+LOSSES = ("loss", "policy_loss")
 SKIPPED = "grad_norm"  # not finite in one row alone: loss scaling and most trainers skip such a step
 
 
@@ -42,7 +43,7 @@ class State:
     first: tuple[tuple[str, int], ...] = ()  # metric, first step at which it was not finite; in order of appearance
     last_core: int = -1  # last step at which a core metric was not finite
     streak: int = 0  # rows in a row, up to now, with a non-finite core metric
-    alone: bool = False  # in the newest of them the gradient's norm was the only one
+    alone: bool = False  # in the newest of them the gradient's norm was the only one, beside a finite loss
 
 
 def _step(state: State, chunk: Chunk) -> State:
@@ -62,7 +63,8 @@ def _step(state: State, chunk: Chunk) -> State:
         return replace(state, first=first, streak=0, alone=False)
     quiet = np.flatnonzero(~core)
     streak = int(core.size - 1 - quiet[-1]) if quiet.size else state.streak + int(core.size)
-    return State(first, int(chunk.steps[np.flatnonzero(core)[-1]]), streak, bool(core[-1] and not other[-1]))
+    alone = bool(core[-1] and not other[-1]) and any(np.isfinite(chunk.col(m)[-1]) for m in LOSSES)
+    return State(first, int(chunk.steps[np.flatnonzero(core)[-1]]), streak, alone)
 
 
 def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
@@ -89,7 +91,10 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
         action, what = Action.WATCH, f"{metric} was not finite at step {since} and is finite again"
     elif state.streak == 1 and state.alone:
         action = Action.WATCH
-        what = f"{SKIPPED} is not finite at step {state.last_core}, the loss is: skipped, or the end"
+        what = (
+            f"{SKIPPED} is not finite at step {state.last_core} while the loss is: the trainer skipped that step, or "
+            "the run is breaking; the next row tells"
+        )
     else:
         harm = "the weights are damaged from there on" if metric in WEIGHTS else "what it measures is broken"
         action, what = Action.STOP, f"{metric} is not finite since step {since}: {harm}"

@@ -55,6 +55,7 @@ def leap(view: View) -> Leap | None:
     if few or not scale.seen or not scale.span > 0 or course.row_spacing(view, "kl_ref") > ONE_STEP:
         return None
     moved, begin = from_start(view, "reward_mean", z=BOUND_Z), view.first_seen("kl_ref")
+    spacing = course.row_spacing(view, "kl_ref")
     return Leap(
         float(head[:2].min()),
         stats.median(head[BEGUN:]),
@@ -63,6 +64,6 @@ def leap(view: View) -> Leap | None:
         moved.late,
         moved.high / scale.span,
         scale.place(moved.late),
-        (begin + BEGUN, begin + LEAPT - 1),
+        (begin + int(BEGUN * spacing), begin + int((LEAPT - 1) * spacing)),
         moved.steps,
     )

@@ -180,7 +180,7 @@ def _far(view: View, limits: Mapping[str, Threshold]) -> Evidence | None:
 def _beside_far(view: View, limits: Mapping[str, Threshold]) -> tuple[Evidence, ...]:
     """Return what speaks against a policy that stays far from its reference: gradient spikes, or no gain in reward."""
     _, recent = view.recent("kl_ref", LASTING_ROWS)
-    if view.trainer.name not in PER_TOKEN or not float(np.quantile(recent, 0.1)) > limits["far"].value:
+    if not _per_token(view) or not float(np.quantile(recent, 0.1)) > limits["far"].value:
         return ()
     spikes = _spikes(view)
     if spikes is not None:
@@ -196,14 +196,20 @@ def _beside_far(view: View, limits: Mapping[str, Threshold]) -> tuple[Evidence, 
     return (Evidence("reward_mean", text, moved.high / span, "of the range", moved.steps, gain, "<", moved.early),)
 
 
+def _per_token(view: View) -> bool:
+    """Return whether KL is known to be logged per token; with losses that are sums verl's is one of sequences."""
+    summed = "sum" in (view.config.loss_aggregation or "")
+    return view.trainer.name in (*PER_TOKEN, OWN) and not (summed and view.trainer.name == "verl")
+
+
 def _leapt(view: View, limits: Mapping[str, Threshold]) -> Finding | None:
     """The first updates threw the policy off, and the reward has paid hardly anything for the distance since."""
-    got, far, paid, top = leap(view), limits["leap"], limits["paid"], limits["leap_place"]
-    if got is None or view.trainer.name not in (*PER_TOKEN, OWN):
+    got, far, paid = leap(view), limits["leap"], limits["paid"]
+    if got is None or not _per_token(view):
         return None
     if not (got.level >= far.value and got.first < NEAR_SHARE * got.level):
         return None
-    if not (got.paid < paid.value and got.place < top.value):
+    if not (got.paid < paid.value and got.gain < limits["leap_gain"].value and got.place < limits["leap_place"].value):
         return None
     thrown = Evidence(
         "kl_ref",
@@ -219,7 +225,8 @@ def _leapt(view: View, limits: Mapping[str, Threshold]) -> Finding | None:
     unpaid = Evidence(
         "reward_mean",
         f"the reward went from {fmt(got.early)} in its first rows to {fmt(got.late)}: at most {fmt(got.paid)} of its "
-        f"range per nat of distance; limit {paid}",
+        f"range per nat of distance (limit {paid}), and at most {got.gain:.0%} of its range in all (limit "
+        f"{limits['leap_gain']})",
         got.paid,
         "of the range per nat",
         got.since,
@@ -229,8 +236,8 @@ def _leapt(view: View, limits: Mapping[str, Threshold]) -> Finding | None:
     )
     begin = view.first_seen("kl_ref")
     return Finding(
-        f"The first updates threw the policy {fmt(got.level)} nats per token from its reference, and the reward has "
-        f"gained little for it: {fmt(got.early)} to {fmt(got.late)}",
+        f"The first updates threw the policy {fmt(got.level)} nats per token from its reference, and the reward went "
+        f"from {fmt(got.early)} to {fmt(got.late)} since: healthy runs gain more than that at a shorter distance",
         Action.ADJUST,
         Confidence.MEDIUM,
         Onset(begin, got.steps[1]),
@@ -295,6 +302,7 @@ CHECK = Check(
         Threshold("jump_factor", 10, "times the 60 rows before", SourceKind.MEASURED, "docs/measurements.md: KL jump"),
         Threshold("leap", 0.15, "nats/token", SourceKind.MEASURED, _LEAP),
         Threshold("paid", 3, "of the reward's range per nat", SourceKind.MEASURED, _LEAP),
+        Threshold("leap_gain", 0.5, "of the reward's range", SourceKind.CONVENTION, "half of what there is to gain"),
         Threshold("leap_place", 0.75, "of the reward's range", SourceKind.CONVENTION, "a quarter is left to gain"),
         companions.REWARD_DROP_Z,
         companions.REWARD_DROP_SHARE,

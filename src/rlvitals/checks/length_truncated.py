@@ -107,7 +107,7 @@ def _stands(view: View, got: Cut, limits: Mapping[str, Threshold]) -> Finding | 
     found, quarter = stands(view), limits["cut_quarter"]
     if found is None or not found.at_first >= quarter.value:
         return None
-    if found.share >= quarter.value and not found.rising:
+    if found.share >= quarter.value and not found.rising and found.slope < limits["slope"].value:
         still, low = limits["gain_share"], limits["fails"]
         what = f"{found.share:.0%} of completions are cut, as from the first steps on, and the reward stands still"
     elif found.share >= limits["watch_share"].value:
@@ -137,7 +137,8 @@ def _stands(view: View, got: Cut, limits: Mapping[str, Threshold]) -> Finding | 
 def _stand_evidence(found: Standing, still: Threshold, low: Threshold) -> tuple[Evidence, ...]:
     moved = (
         f"reward_mean went from {fmt(found.early)} to {fmt(found.late)} over steps {found.steps[0]}-{found.steps[1]}: "
-        f"a gain of at most {max(found.gain, 0):.0%} of the headroom (limit {still})"
+        f"a gain of at most {max(found.gain, 0):.0%} of the headroom (limit {still}), {fmt(max(found.slope, 0))} of "
+        "the range per step"
     )
     stood = f"the reward is at {found.place:.0%} of its range (limit {low})"
     return (
@@ -211,6 +212,7 @@ CHECK = Check(
         Threshold("right_length", 0.9, "of the budget", SourceKind.MEASURED, _BUDGET),
         Threshold("cut_quarter", 0.25, "of completions", SourceKind.MEASURED, _BUDGET),
         Threshold("gain_share", 0.2, "of the headroom", SourceKind.MEASURED, _BUDGET),
+        Threshold("slope", 0.001, "of the range per step", SourceKind.MEASURED, _BUDGET),
         Threshold("floor_gain", 0.1, "of the headroom", SourceKind.MEASURED, _BUDGET),
         Threshold("fails", 0.5, "of the reward's range", SourceKind.DEFINITION, "more is lost than is earned"),
         Threshold("near_floor", 0.15, "of the reward's range", SourceKind.MEASURED, _BUDGET),

@@ -35,6 +35,9 @@ from rlvitals.view import View
 ROWS = 50  # recent rows
 LEAST_ROWS = 15
 RISE_ROWS = 60  # rows in which a reward that can rise has risen beyond its noise (convention)
+LEAST_GAP = (
+    0.9  # of the missing mass: tokens that gained it differ by its whole or more (definition; a tenth for rounding)
+)
 LOWEST_KEPT = 0.8  # a mean ratio below this is no kept mass of any usual top-p: another fault
 
 
@@ -133,6 +136,12 @@ def _kept_mass(view: View, limits: Mapping[str, Threshold]) -> Finding | str:
     evidence = Evidence("sampler_ratio_mean", f"{seen}{known}; limit {limit}", mean, "ratio", where, limit, "<", 1.0)
     what = f"the sampler keeps about {100 * mean:.1f}% of the probability mass (top-p, top-k or min-p){known}"
     onset = onset_of(view, "sampler_ratio_mean", LOWEST_KEPT, limit.value)
+    gap = _gap(view) / (1 - mean)
+    if gap < LEAST_GAP:
+        return (
+            f"{seen}, while the log-probabilities differ by {fmt(gap)} times what is missing: the ratio is one of "
+            "whole sequences, or was cut, and tells nothing of the mass"
+        )
     one_sided = _one_sided(view, mean, limits)
     if one_sided is not None and mean < limits["kept_mass_least"].value:
         least = limits["kept_mass_least"]
@@ -148,6 +157,12 @@ def _kept_mass(view: View, limits: Mapping[str, Threshold]) -> Finding | str:
     return Finding(what, Action.ADJUST, Confidence.MEDIUM, onset, (evidence, flat), "truncated")
 
 
+def _gap(view: View) -> float:
+    """Return the mean size of the gap between log-probabilities, nats; NaN where too few are logged."""
+    gaps = view.recent("logprob_gap_mean", ROWS)[1]
+    return float(np.abs(gaps).mean()) if gaps.size >= LEAST_ROWS else math.nan
+
+
 def _one_sided(view: View, mass: float, limits: Mapping[str, Threshold]) -> Evidence | None:
     """Return the evidence that the gaps all have one sign, None where they have both or aren't logged.
 
@@ -155,10 +170,8 @@ def _one_sided(view: View, mass: float, limits: Mapping[str, Threshold]) -> Evid
     -log kept, which is 1 - kept or a little more. Noise, old weights and other temperatures have gaps of both signs,
     whose size is many times what is left of them in the mean ratio.
     """
-    steps, gaps = view.recent("logprob_gap_mean", ROWS)
-    if gaps.size < LEAST_ROWS:
-        return None
-    limit, gap = limits["one_sided"], float(np.abs(gaps).mean())
+    steps = view.recent("logprob_gap_mean", ROWS)[0]
+    limit, gap = limits["one_sided"], _gap(view)
     if not gap < limit.value * (1 - mass):
         return None
     text = (

@@ -58,7 +58,10 @@ def _finding(view: View, metric: str, now: float, where: tuple[int, int], limits
         return Finding(text, Action.ADJUST, Confidence.HIGH, onset, (first, *weights, *worse))
     bounded = _bounded(view, metric, now, limits)
     if bounded is not None:
-        text = f"{what} from the first step on, and no token by much: other settings (top-p, temperature), not numerics"
+        text = (
+            f"{what} from the first step on, and no token by much: other settings (top-p, temperature) more likely "
+            "than numerics"
+        )
         return Finding(text, Action.ADJUST, Confidence.MEDIUM, onset, (first, bounded, *weights))
     caution = "; mixture-of-experts models reach 0.4 nats by routing alone" if metric == "logprob_gap_mean" else ""
     confidence = Confidence.MEDIUM if weights else Confidence.LOW
