@@ -5,6 +5,7 @@ name = "fires: ..."            # what it shows
 expect = "fired"               # fired | clear | no_data | not_applicable
 action = "act"                 # optional: the verdict that the finding gives
 variant = "all wrong"          # optional
+confidence = "medium"          # optional
 onset = [40, 60]               # optional: the onset interval must overlap this one
 step_from = 1                  # optional, first step (default 1); step_every (default 1)
 steps = "1..40, 50..300/10"    # optional, in place of both: ranges of steps, with their spacing
@@ -93,6 +94,8 @@ def test_case(check_id: str, case: dict[str, Any]) -> None:
             assert VERDICT_OF[finding.action].value == case["action"], finding
         if "variant" in case:
             assert finding.variant == case["variant"], finding
+        if "confidence" in case:
+            assert finding.confidence.value == case["confidence"], finding
         if "onset" in case:
             low, high = case["onset"]
             assert finding.onset.first <= high, finding.onset

@@ -11,11 +11,14 @@ from rlvitals.checks.held import LEAST_ENDS, errors
 from rlvitals.diagnosis import Diagnosis, RollbackTarget
 from rlvitals.schema import Event, EventKind
 from rlvitals.stats import change_of, moments
+from rlvitals.store import HEAD
 from rlvitals.view import Held, View
 
 NOTHING = RollbackTarget(Rollback.NONE, None, "", "no finding asks for it")
 LITTLE = 64  # logged rows that nobody misses if they taught nothing: twice a run's own start (convention)
 GAIN_Z = 1.64  # one-sided: what is kept must have been learnt with 95% (convention)
+SAME = 1e-9  # relative: means of blocks of one number differ by rounding only (convention)
+LATE = 2.0  # spacings of the log: one that starts after more goes on with an older run (convention)
 SURE = 2.0  # standard errors of a difference between two held-out scores, as for damage in the fault lab (convention)
 OF_THE_LOG = (Family.ENTROPY, Family.UPDATE, Family.LEASH)  # what a trainer's step log shows and rollouts do not
 
@@ -83,18 +86,41 @@ def gained(view: View, limit: int) -> bool:
 
     Within LITTLE rows a gain must show, in the reward or in a held-out score. Where it doesn't, the fault may have been
     there from the first step on, as a wrong setting is, and little is lost by starting again. A log without either, or
-    of more rows, is given the benefit of the doubt.
+    of more rows, or kept too coarsely to show a gain so early, is given the benefit of the doubt.
     """
-    trace = view.trace("reward_mean")
-    rows = trace.value[trace.first <= limit]
     if not view.evals and not view.has("reward_mean"):
         return True
-    if rows.size > LITTLE and bool(np.ptp(rows) > 0):
-        return True
-    if rows.size >= 2 * LEAST_ENDS:
-        part = max(rows.size // 3, LEAST_ENDS)
-        if change_of(moments(rows[:part]), moments(rows[-part:]), z=GAIN_Z).low > 0:
+    rows = _rows(view, limit)
+    if not view.has("reward_mean"):
+        return rows > LITTLE or _any_held_gain(view, limit)
+    trace = view.trace("reward_mean")
+    points = trace.value[trace.last <= limit]  # not first: a block across the limit holds rows of the fault
+    blocks = bool(np.any(trace.count > 1))
+    if blocks:
+        logged = rows * view.count("reward_mean") // max(view.rows, 1)
+        exact = view.head("reward_mean", logged)  # the first rows, which are kept as they are
+        points = exact if logged <= HEAD else np.concatenate([exact, points])
+    if points.size and np.ptp(points) > SAME * np.max(np.abs(points)):
+        if rows > LITTLE or (blocks and rows > HEAD):
             return True
+        if points.size >= 2 * LEAST_ENDS:
+            part = max(points.size // 3, LEAST_ENDS)
+            if change_of(moments(points[:part]), moments(points[-part:]), z=GAIN_Z).low > 0:
+                return True
+    return _any_held_gain(view, limit)
+
+
+def _rows(view: View, limit: int) -> int:
+    """Return how many rows were logged up to a step; before the rows that are kept exactly, as if evenly spaced."""
+    steps = view.steps_of()
+    inside, earlier = int(np.count_nonzero(steps <= limit)), view.rows - steps.size
+    if inside or not earlier:
+        return earlier + inside
+    share = (limit + 1 - view.first_step) / max(int(steps[0]) - view.first_step, 1)
+    return int(earlier * min(max(share, 0.0), 1.0))
+
+
+def _any_held_gain(view: View, limit: int) -> bool:
     return any(_held_gain(held, limit) for held in view.evals.values())
 
 
@@ -109,10 +135,26 @@ def _held_gain(held: Held, limit: int) -> bool:
 
 
 def _start(checkpoints: list[Event], view: View, why: str) -> RollbackTarget:
-    start = max(view.first_step - 1, 0)
-    where = "and neither the reward nor a held-out score had surely gained by then: start again"
-    first = next((c for c in checkpoints if (c.step or 0) <= start), None)
-    return RollbackTarget(Rollback.BEFORE_ONSET, start, first.path if first is not None else "", f"{why}, {where}")
+    """Return the start of the run, or of this log where it goes on with an older run, of which it saw nothing."""
+    resumed = _resumed(view)
+    start = max(view.first_step - 1, 0) if resumed else 0
+    where = (
+        f"and neither the reward nor a held-out score had surely gained since step {view.first_step}, where this log "
+        "starts: go back to there; what was learnt before is not in this log"
+        if resumed
+        else "and neither the reward nor a held-out score had surely gained by then: start again"
+    )
+    last = next((c for c in reversed(checkpoints) if (c.step or 0) <= start), None)
+    if last is None:
+        return RollbackTarget(Rollback.BEFORE_ONSET, start, "", f"{why}, {where}")
+    return RollbackTarget(Rollback.BEFORE_ONSET, last.step, last.path, f"{why}, {where}")
+
+
+def _resumed(view: View) -> bool:
+    """Return whether the log starts later than its own step spacing explains (every tenth step: the first is 10)."""
+    steps = view.steps_of()
+    spacing = float(np.median(np.diff(steps))) if steps.size > 1 else 1.0
+    return view.first_step > max(LATE * spacing, 1.0)
 
 
 def _last_good(limit: int, view: View) -> int:

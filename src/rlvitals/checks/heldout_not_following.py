@@ -31,10 +31,11 @@ from rlvitals.checks.scale import reward_scale
 from rlvitals.view import Held, View
 
 FALL_EVALS = 10  # evaluations from which a trend over the whole run is judged (convention)
+OF_TASKS = ("reward_part/", "reward_family/", "rollouts/reward_family/")  # what training logs of one task by its name
 
 
 def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
-    least, looked, worst = limits["train_gain"].value, [], None
+    least, looked, worst, fell = limits["train_gain"].value, [], None, None
     for name, held in sorted(view.evals.items()):
         metric = trained_on(view, name)
         strict = transfers(view, held, z=limits["z_act"].value, metric=metric)
@@ -47,14 +48,15 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
             return falling
         hit = [t for t in strict if t.evals >= 4 and t.below(limits["ratio_act"].value, least)]
         if hit:
-            return _fired(name, held, hit[0], limits["ratio_act"], Action.STOP)
-        if strict and loose[0].train_low > 0 and _fell(strict[0], limits):
-            return _fired(name, held, strict[0], limits["held_fall"], Action.STOP)
+            return _fired(view, name, hit[0], limits["ratio_act"], Action.STOP)
+        if strict and loose[0].train_low > 0 and _fell(held, strict[0], limits):  # beside a gain below `least`
+            fell = fell or _fired(view, name, strict[0], limits["held_fall"], Action.ADJUST)
         soft = [t for t in loose if t.below(limits["ratio_watch"].value, least)]
         if soft and worst is None:
-            worst = _fired(name, held, soft[0], limits["ratio_watch"], Action.WATCH)
-    if worst is not None:
-        return worst
+            worst = _fired(view, name, soft[0], limits["ratio_watch"], Action.WATCH)
+    found = fell or worst
+    if found is not None:
+        return found
     if not looked:
         return NoData(("held-out",), "too few held-out scores with a known error beside a reward within its range")
     name = looked[0]
@@ -85,8 +87,8 @@ def _falling(name: str, view: View, held: Held, limits: Mapping[str, Threshold])
     steps = (fall.best_step, last)
     return Fired(
         Finding(
-            f"Training reward rose and held-out {name} fell ({fmt(fall.best)} to {fmt(fall.last)}): reward hacking, "
-            "leakage or overfitting",
+            f"Training reward rose and held-out {name} fell ({fmt(fall.best)} to {fmt(fall.last)}): "
+            f"{_causes(view, name)}",
             Action.STOP,
             Confidence.HIGH,
             Onset(fall.best_step, max(fall.first_low_step, fall.best_step)),
@@ -120,19 +122,31 @@ def _falling(name: str, view: View, held: Held, limits: Mapping[str, Threshold])
     )
 
 
-def _fell(whole: Transfer, limits: Mapping[str, Threshold]) -> bool:
-    """True when held-out surely fell over the whole run: then a rise of the reward, however small, is of no worth."""
-    return whole.evals >= FALL_EVALS and whole.held_high < limits["held_fall"].value
+def _fell(held: Held, whole: Transfer, limits: Mapping[str, Threshold]) -> bool:
+    """True when held-out surely fell over the whole run by a share of its range, where that range is known."""
+    known = (
+        held.metric == "accuracy" or whole.scale.seen
+    )  # the spread of step means is no range: shares of it are large
+    return known and whole.evals >= FALL_EVALS and whole.held_high < limits["held_fall"].value
 
 
-def _fired(name: str, held: Held, t: Transfer, limit: Threshold, action: Action) -> Fired:
+def _causes(view: View, name: str) -> str:
+    """Return what may be behind it: forgetting too, unless training logs a task of that very name."""
+    if any(view.has(f"{of}{name}", 1) for of in OF_TASKS):
+        return "reward hacking, leakage or overfitting"
+    return "reward hacking, leakage or overfitting, or another data set that is being forgotten"
+
+
+def _fired(view: View, name: str, t: Transfer, limit: Threshold, action: Action) -> Fired:
+    held = view.evals[name]
     first, last = held.score[held.step >= t.first][0], held.score[-1]
+    sure = {Action.STOP: Confidence.HIGH, Action.ADJUST: Confidence.MEDIUM}
     return Fired(
         Finding(
             f"Training reward rose and held-out {name} did not follow ({fmt(float(first))} to {fmt(float(last))}): "
-            "reward hacking, leakage or overfitting",
+            f"{_causes(view, name)}",
             action,
-            Confidence.HIGH if action is Action.STOP else Confidence.LOW,
+            sure.get(action, Confidence.LOW),
             Onset(t.first, int(held.step[held.step > t.first][0])),
             (
                 Evidence(
@@ -156,7 +170,7 @@ def _fired(name: str, held: Held, t: Transfer, limit: Threshold, action: Action)
                     (t.first, t.last),
                 ),
             ),
-            "flat",
+            "fell beside a small gain" if action is Action.ADJUST else "flat",
         )
     )
 
@@ -204,10 +218,31 @@ CHECK = Check(
                 ),
                 Remedy("Check the split: the same or near-identical tasks in training and evaluation", "", "check"),
                 Remedy("Resume from a checkpoint before the scores parted, with reward or split repaired", "", ""),
+                Remedy(
+                    "If that score is of another data set than the one trained on, it is being forgotten: mix its "
+                    "tasks in, or hold the policy closer to the reference",
+                ),
             ),
             verify=(Verify("held-out rises with the training reward", "held-out", "not falling", None, 100),),
             rollback=Rollback.BEFORE_ONSET,
-        )
+        ),
+        "fell beside a small gain": Plan(
+            remedies=(
+                Remedy("Look whether the held-out tasks are the ones trained on, or another data set", "", "check"),
+                Remedy(
+                    "If they are another data set, it is being forgotten: mix its tasks in, or hold the policy closer "
+                    "to the reference",
+                ),
+                Remedy(
+                    "If they are the same tasks, read high-scoring training rollouts and probe the verifier with wrong "
+                    "answers",
+                    "verifier",
+                    "check",
+                ),
+            ),
+            verify=(Verify("held-out stops falling", "held-out", "not falling", None, 100),),
+            rollback=Rollback.BEFORE_ONSET,
+        ),
     },
     leads_to=("H002", "H003", "R001", "R009", "S001", "S005", "K001", "E001", "E002", "L001", "L002", "L003", "L004"),
     patience=2,
@@ -215,6 +250,10 @@ CHECK = Check(
         LookAlike("a small held-out set that wobbles", "its standard error widens the bound"),
         LookAlike("both are at their plateau", "the training reward has not gained"),
         LookAlike("held-out gains less than training but gains", "the bound exceeds a quarter of the training gain"),
+        LookAlike(
+            "another data set that is being forgotten, beside a training reward that hardly gains",
+            "asked to look at it, not to stop",
+        ),
     ),
     sources=("docs/measurements.md: Transfer ratio", "GRPO health-check runbook: held-out evaluation"),
 )

@@ -31,6 +31,8 @@ from rlvitals.check import (
     Verify,
 )
 from rlvitals.checks.common import fmt, now, tied_share
+from rlvitals.checks.leap_witness import LIMITS as WITNESS_LIMITS
+from rlvitals.checks.leap_witness import NOBODY, witness_of
 from rlvitals.checks.reward_leap import BEFORE, Leap, leap_to
 from rlvitals.checks.scale import reward_scale
 from rlvitals.view import Chunk, View
@@ -43,7 +45,7 @@ ROUNDING = 1e-6  # of the reward: a mean of equal float32 numbers is off by less
 class Streak:
     """The current run of identical step rewards, the longest one that ended before it, and the values just before.
 
-    `whole` counts those of its rows in which most completions came to their own end, as far as that is logged.
+    `whole` counts those of its rows that say that most completions came to their own end.
     """
 
     value: float = math.nan
@@ -60,7 +62,7 @@ def _step(state: Streak, chunk: Chunk) -> Streak:
     if at.size == 0:
         return state
     values, steps = column[at], chunk.steps[at]
-    ended_well = ~(chunk.col("truncated_frac")[at] >= JUDGEABLE)
+    ended_well = chunk.col("truncated_frac")[at] < JUDGEABLE  # a row that does not say counts for nothing
     changed = np.concatenate([[values[0] != state.value], values[1:] != values[:-1]])
     cuts = np.flatnonzero(changed)
     if cuts.size == 0:
@@ -101,23 +103,29 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
         return Clear(
             f"the longest current streak of identical rewards is {state.rows} logged steps; limit {needed:.0f}"
         )
-    leap = None
+    leap, witness = None, NOBODY
     if _at_top(view, state.value, whole=whole):
         leap = leap_to(state.value, np.asarray(state.before))
         if leap is None or not tied or not _too_far(leap, limits):
             return Clear(f"the reward is constant at its maximum, {fmt(state.value)}: see R009 and R007")
+        witness = witness_of(view, state.since, leap.away / reward_scale(view).span, limits)
+        if witness.followed:
+            return Clear(witness.followed)
     evidence = _same(view, state, limit, tied=tied)
     same = f"The reward is the same number, {fmt(state.value)}, for every rollout since step {state.since}"
     variant = "from the start" if whole else "later"
     if leap is not None:
-        evidence += [_leapt(view, state, leap, limits), *_held_out(view, state.since)]
-        same += f": from {fmt(leap.level)} to its maximum in one step is no learning, nothing is judged any more"
+        evidence += [_leapt(view, state, leap, limits), *witness.evidence]
+        same += (
+            f": from {fmt(leap.level)} to its maximum in one step is no learning, either the verifier pays everything "
+            "or the tasks changed at that step"
+        )
         variant = "leapt"
     return Fired(
         Finding(
             same,
             Action.FIX,
-            Confidence.HIGH if tied else Confidence.MEDIUM,
+            Confidence.HIGH if tied and (leap is None or witness.against) else Confidence.MEDIUM,
             Onset(state.since, state.since),
             tuple(evidence),
             variant,
@@ -151,7 +159,7 @@ def _same(view: View, state: Streak, limit: Threshold, *, tied: bool) -> list[Ev
 def _too_far(leap: Leap, limits: Mapping[str, Threshold]) -> bool:
     """True when what fell short until then was too much to be gone for good in one step."""
     far = leap.units >= limits["leap_units"].value and leap.lowest >= limits["leap_lowest"].value
-    return far and leap.left >= limits["leap_left"].value
+    return far and leap.left >= limits["leap_left"].value and leap.trend >= limits["leap_trend"].value
 
 
 def _leapt(view: View, state: Streak, leap: Leap, limits: Mapping[str, Threshold]) -> Evidence:
@@ -162,6 +170,8 @@ def _leapt(view: View, state: Streak, leap: Leap, limits: Mapping[str, Threshold
         f"{limits['leap_lowest']}), and {leap.left:.0%} of that distance was left in the last steps (limit "
         f"{limits['leap_left']}); a policy that learns fails less and less before it fails no more"
     )
+    if np.isfinite(leap.trend):
+        text += f"; the trend that led there would have taken {fmt(leap.trend)} steps (limit {limits['leap_trend']})"
     return Evidence(
         "reward_mean",
         text,
@@ -172,25 +182,6 @@ def _leapt(view: View, state: Streak, leap: Leap, limits: Mapping[str, Threshold
         ">=",
         leap.level,
     )
-
-
-def _held_out(view: View, since: int) -> list[Evidence]:
-    """Say what held-out scores did meanwhile, where any were taken before and after."""
-    out = []
-    for name, held in view.evals.items():
-        earlier, later = held.score[held.step < since], held.score[held.step >= since]
-        if earlier.size and later.size:
-            out.append(
-                Evidence(
-                    f"held-out/{name}",
-                    f"held-out {name} was {fmt(float(earlier[-1]))} before and is {fmt(float(later[-1]))} now",
-                    float(later[-1]),
-                    "",
-                    (int(held.step[held.step < since][-1]), int(held.step[-1])),
-                    before=float(earlier[-1]),
-                )
-            )
-    return out
 
 
 def _at_top(view: View, value: float, *, whole: bool) -> bool:
@@ -263,6 +254,14 @@ CHECK = Check(
             SourceKind.MEASURED,
             "docs/measurements.md: Leap to the maximum",
         ),
+        Threshold(
+            "leap_trend",
+            6,
+            "steps of a clear trend before it",
+            SourceKind.MEASURED,
+            "docs/measurements.md: Leap to the maximum",
+        ),
+        *WITNESS_LIMITS,
     ),
     judge=judge,
     fold=Fold(Streak(), _step, needs=("reward_mean",)),
@@ -305,7 +304,11 @@ CHECK = Check(
                     "verifier",
                     "set",
                 ),
-                Remedy("If the tasks were changed at that step, go back to harder ones", "curriculum", "raise"),
+                Remedy(
+                    "If the tasks were changed at that step, planned or not, mix harder ones in: these teach nothing",
+                    "curriculum",
+                    "raise",
+                ),
             ),
             verify=(Verify("rewards differ within groups over the next 20 steps", "zero_variance_frac", "<", 0.5, 20),),
             rollback=Rollback.BEFORE_ONSET,
@@ -330,6 +333,10 @@ CHECK = Check(
     look_alikes=(
         LookAlike(
             "constant at the maximum: solved", "the failures became fewer and fewer before they were none (R009)"
+        ),
+        LookAlike(
+            "a planned switch of the curriculum to tasks that are all solved",
+            "the schedule says so, and wrong answers still get nothing: the finding names both",
         ),
         LookAlike("values carried forward between log rows", "earlier streaks were as long"),
         LookAlike("the mean repeats while rewards differ", "reward_std is above 0"),
