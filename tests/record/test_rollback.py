@@ -174,8 +174,27 @@ def test_a_run_too_short_to_judge_cannot_say_either(tmp_path: Path) -> None:
     assert done.exit_code == 3
     assert "cannot say" in done.stdout
     assert "5 usable steps; at least 20 are needed" in " ".join(done.stdout.split())
+    assert (
+        f"rlvitals check {tmp_path}/log.jsonl"
+        in json.loads(runner.invoke(app, ["rollback", str(tmp_path / "log.jsonl"), "-f", "json"]).stdout)["note"]
+    )
 
 
 def test_before_anything_was_learnt_the_run_starts_anew(tmp_path: Path) -> None:
     found = advise(diagnose(broken(first_broken=3)), tmp_path)
     assert (found.step, found.wanted, found.note) == (None, 0, "Start anew from the weights that the run began with.")
+
+
+def test_where_the_weights_are_kept_no_checkpoint_is_asked_for(tmp_path: Path) -> None:
+    rows = [{**r, "kl": 0.002 + 2.5 * min(n / 40, 1.0), "grad_norm": 1.0 + 99.0 * (n in (70, 80))}
+            for n, r in enumerate(trl_rows(100))]  # fmt: skip
+    log = str(write_jsonl(tmp_path / "log.jsonl", rows))
+    checked = runner.invoke(app, ["check", log]).stdout
+    assert "Stay at the current checkpoint" in checked, checked
+    done = runner.invoke(app, ["rollback", log])
+    assert done.exit_code == 0
+    assert "stay at the current checkpoint" in done.stdout
+    assert "by hand" not in done.stdout
+    safetensors(tmp_path / "checkpoint-50" / "model.safetensors")
+    text = " ".join(runner.invoke(app, ["rollback", str(tmp_path)]).stdout.split())
+    assert "stay at the current checkpoint, the newest is step 50: checkpoint-50" in text

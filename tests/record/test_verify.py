@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from rlvitals.cli.main import app
+from rlvitals.conclude import diagnose
 from rlvitals.errors import InputError
+from rlvitals.ingest import load
 from rlvitals.record.parts import after, before, joined, view_of
 from rlvitals.record.verify import Answer, verify
 from rlvitals.record.vitals import State, runbook_items
@@ -152,3 +155,84 @@ def test_what_is_no_earlier_run_is_refused(
     assert found.exit_code == 2, found.output
     assert said in found.stderr
     assert found.stdout == ""
+
+
+def copied(found: Run, scores: list[float]) -> Run:
+    """Return the run with a held-out copy of its reward, evaluated as often."""
+    out = with_evals(found, scores, name="copy")
+    return replace(out, evals={**out.evals, "copy": replace(out.evals["copy"], metric="reward")})
+
+
+def test_held_out_accuracy_is_judged_and_not_a_copy_of_the_reward() -> None:
+    paid = [0.3, 0.5, 0.7, 0.9]
+    good = healthy(first=101)
+    fallen = copied(with_evals(good, [0.6, 0.5, 0.4, 0.3]), paid)
+    assert states(healthy(), fallen)[3] is State.FAILS
+    assert states(healthy(), copied(good, paid))[3] is State.HOLDS, "where there is nothing else"
+    solved = Run("solved", good.step, {**good.columns, **run("solved", 101, entropy="0.8=>0.05 x100 ~3%").columns})
+    assert states(healthy(), copied(with_evals(solved, [0.3] * 4), paid))[1] is State.FAILS
+
+
+def test_held_out_that_stays_below_its_best_before_the_fix_fails() -> None:
+    early = with_evals(healthy(), [0.3, 0.5, 0.6])
+    flat = healthy(first=101, start=0.6, end=0.6)
+    assert states(early, with_evals(flat, [0.1, 0.1, 0.1]))[3] is State.FAILS
+    assert states(early, with_evals(flat, [0.6, 0.59, 0.61]))[3] is State.HOLDS
+    assert states(early, with_evals(flat, [0.1, 0.2, 0.4]))[3] is State.HOLDS, "it recovers"
+    anew = with_evals(healthy(start=0.6, end=0.6), [0.1, 0.1, 0.1])
+    assert states(early, anew)[3] is State.HOLDS, "started anew, it has not got so far yet"
+
+
+def test_the_example_run_is_judged_by_its_held_out_accuracy() -> None:
+    whole = load(Path("src/rlvitals/examples/trl_run"))
+    found = verify(before(whole, 100), after(whole, 100))
+    assert found.answer is Answer.NOT_FIXED
+    failed = {i.name for i in found.items if i.state is State.FAILS}
+    assert "the held-out score moves with the training reward" in failed
+    assert "entropy no longer falls sharply and lies in this model's own band" in failed
+    assert [a.split()[0] for a in found.active] == ["R003", "L004"]
+    assert found.worse == (), "L004 began before step 100"
+
+
+def drifting() -> Run:
+    """A run whose KL to the reference rose early and stays high: no part after it shows the rise."""
+    good = healthy(rows=200)
+    kl = run("drifting", 1, kl_ref="0.002=>2.5 x40 ~5%; 2.5 x160 ~5%").columns
+    spiked = good.columns["grad_norm"].copy()
+    spiked[[130, 150]] = 100.0  # the second signal, without which it is only watched
+    return Run("drifting", good.step, {**good.columns, **kl, "grad_norm": spiked}, good.trainer)
+
+
+@pytest.mark.parametrize("since", [15, 100])
+def test_a_cause_of_the_whole_run_is_never_nothing_to_fix(since: int) -> None:
+    whole = drifting()
+    assert any(c.asks_for_a_move for c in diagnose(whole).causes), "it must ask for a fix"
+    found = verify(before(whole, since), after(whole, since))
+    assert found.answer in (Answer.NOT_FIXED, Answer.WORSE), found.headline
+    assert "K001 kl-runaway" in found.headline
+
+
+def test_what_could_not_be_looked_at_before_is_not_new() -> None:
+    good = healthy(rows=40)
+    unread = run("unread", 1, parse_failure_frac="0.8 x40 ~0.01").columns
+    whole = Run("unread", good.step, {**good.columns, **unread}, good.trainer)
+    early = verify(before(whole, 10).until(9), after(whole, 10).until(22))
+    assert (early.answer, early.worse) == (Answer.TOO_EARLY, ())
+    assert any(a.startswith("R004") for a in early.active)
+    later = verify(before(whole, 10), after(whole, 10))
+    assert (later.answer, later.worse) == (Answer.NOT_FIXED, ())
+
+
+def test_what_was_to_be_watched_before_and_still_is_is_named() -> None:
+    good = healthy(rows=200, start=0.3, end=0.3)
+    found = verify(good.until(100), after(good, 101))
+    assert found.answer is Answer.NOTHING_TO_FIX
+    assert found.watch, found.headline
+    assert f"to watch before and still there: {', '.join(found.watch)}" in found.headline
+
+
+def test_too_little_before_the_step_is_said() -> None:
+    good = healthy()
+    found = verify(good.until(5), after(good, 6))
+    assert found.answer is Answer.NOTHING_TO_FIX
+    assert found.headline.startswith("Too little was seen before that step to ask for a fix (5 rows)")

@@ -31,7 +31,7 @@ def rollback(
 ) -> None:
     """Say which checkpoint to resume from, why that one, and the command for your trainer. Nothing is changed.
 
-    Exit code 0: a complete checkpoint is named, or none is needed
+    Exit code 0: a complete checkpoint is named, or none is needed, as where the current weights are kept
     Exit code 2: wrong usage, or an input that cannot be read
     Exit code 3: a rollback is asked for and no complete checkpoint is known, or too little was seen to say
     """
@@ -40,17 +40,20 @@ def rollback(
     extras = read_extras(map_, None, settings, problems)
     if problems:
         raise InputError(*problems)
+    from rlvitals.check import Rollback
     from rlvitals.conclude import diagnose
     from rlvitals.record.rollback import advise
 
     base = Path(path) if Path(path).is_dir() else Path(path).parent
-    found = advise(diagnose(load_run([path], extras)), base)
+    found = advise(diagnose(load_run([path], extras)), base, path)
     deliver(page(found), found, format, out)
-    leave(Exit.OK if found.kind == "none" or found.step is not None else Exit.CANNOT_SAY)
+    stay = found.kind in (Rollback.NONE.value, Rollback.CURRENT.value)
+    leave(Exit.OK if stay or found.step is not None else Exit.CANNOT_SAY)
 
 
 def page(found: Advice) -> Page:
     """Return the advice as a page."""
+    from rlvitals.check import Rollback
     from rlvitals.reference import page as p
     from rlvitals.report.words import clean
 
@@ -59,6 +62,9 @@ def page(found: Advice) -> Page:
     if found.kind == "none":
         return p.page(f"Rollback of {clean(found.name)}: not needed", clean(found.why))
     where = f"step {found.step}: {clean(found.path)}" if found.step is not None else "no complete checkpoint"
+    if found.kind == Rollback.CURRENT.value:
+        newest = f", the newest is {where}" if found.step is not None else ""
+        where = f"stay at the current checkpoint{newest}"
     rows = tuple((str(x.step), clean(x.path), clean(x.why)) for x in found.passed)
     return p.page(
         f"Rollback of {clean(found.name)}: {where}",

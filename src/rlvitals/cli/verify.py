@@ -123,6 +123,10 @@ def page(found: Verification) -> Page:
         f"Verify {clean(found.name)}: {found.answer.value}",
         lead,
         p.section("Before the fix", p.Bullets(found.causes)),
+        p.section(
+            "Active after it, and not asked to be fixed before", p.Bullets(tuple(clean(a) for a in found.active))
+        ),
+        p.section("To watch, before it and still", p.Bullets(found.watch)),
         p.section("Items", p.Table(("", "what must hold", "what was seen"), rows)),
         p.section("New since the fix", p.Bullets(found.worse)),
     )

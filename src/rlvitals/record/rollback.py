@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from rlvitals.rollback import no_step_log, unseen
 from rlvitals.schema import Event, EventKind
 
 UNKNOWN = "unknown"  # kind of an advice that cannot be given
+STAY = "No complete checkpoint is known here: save one before you stop the run, and resume from the newest one."
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +49,11 @@ class Advice:
     note: str
 
 
-def advise(diagnosis: Diagnosis, base: Path) -> Advice:
-    """Return where to roll a diagnosed run back to; `base` is the run's folder, against which paths are relative."""
+def advise(diagnosis: Diagnosis, base: Path, given: str = "RUN") -> Advice:
+    """Return where to roll a diagnosed run back to; `base` is the run's folder, against which paths are relative.
+
+    `given` is the run as the user named it, for the commands to type next.
+    """
     target, run = diagnosis.rollback, diagnosis.run
     cause = next(iter(diagnosis.causes), None)
     onset = str(cause.onset) if cause is not None else ""
@@ -60,7 +65,7 @@ def advise(diagnosis: Diagnosis, base: Path) -> Advice:
     if target.kind is Rollback.NONE:
         missing = unseen(diagnosis)
         kind, why = (UNKNOWN, missing) if missing else (target.kind.value, target.reason)
-        note = _what_to_give(diagnosis, bool(known)) if missing else ""
+        note = _what_to_give(diagnosis, bool(known), given) if missing else ""
         return Advice(diagnosis.name, kind, None, "", None, why, onset, "", knobs, (), note)
     limit = target.step if target.step is not None else (known[-1].step if known else None)
     chosen, passed = _newest_whole([e for e in known if limit is None or (e.step or 0) <= limit], base)
@@ -69,6 +74,8 @@ def advise(diagnosis: Diagnosis, base: Path) -> Advice:
     if chosen is None:
         first = int(run.step[0]) if run is not None and run.step.size else 0
         note = _none_there(bool(known), start=target.step is not None and target.step < first)
+        if target.kind is Rollback.CURRENT:
+            note = STAY
         return Advice(
             diagnosis.name, target.kind.value, None, "", target.step, target.reason, onset, "", knobs, passed, note
         )
@@ -98,10 +105,10 @@ def _none_there(known: bool, *, start: bool) -> str:
     return "No checkpoint is known here: name the folder that holds them as the run, or roll back by hand."
 
 
-def _what_to_give(diagnosis: Diagnosis, checkpoints: bool) -> str:
+def _what_to_give(diagnosis: Diagnosis, checkpoints: bool, given: str) -> str:
     """Return which files would tell, in words."""
     if not no_step_log(diagnosis):
-        return "See what is missing: rlvitals check RUN"
+        return f"See what is missing: rlvitals check {shlex.quote(given)}"
     more = "" if checkpoints else ", and its checkpoints (none is known here)"
     return (
         "Give the run's folder, with what the trainer logs per step (such as trainer_state.json or metrics.jsonl)"

@@ -9,13 +9,14 @@ from enum import StrEnum
 import numpy as np
 
 from rlvitals import stats
-from rlvitals.check import Check, Clear, Fired, Verify
+from rlvitals.check import Check, Clear, Fired, Verdict, Verify
 from rlvitals.checks import CHECKS
 from rlvitals.checks.common import fmt
 from rlvitals.conclude import diagnose
 from rlvitals.diagnosis import Cause, Diagnosis
 from rlvitals.record.parts import joined, view_of
-from rlvitals.record.vitals import MIN_ROWS, Item, State, runbook_items, waiting
+from rlvitals.record.standing import Standing, emerged, standing, watched
+from rlvitals.record.vitals import MIN_ROWS, Item, State, held_out, runbook_items, waiting
 from rlvitals.schema import Run
 from rlvitals.view import View
 
@@ -36,6 +37,7 @@ class Verification:
 
     Attributes:
         causes: what asked for a move before the fix; `worse`: what asks for one after it and did not before.
+        active: what asks for one after it and is not surely new; `watch`: what was to be watched before and still is.
         steps_needed: rows more before the answer can be given, 0 when it is given.
     """
 
@@ -46,6 +48,8 @@ class Verification:
     first_step_after: int
     causes: tuple[str, ...]
     worse: tuple[str, ...]
+    active: tuple[str, ...]
+    watch: tuple[str, ...]
     items: tuple[Item, ...]
     steps_needed: int
 
@@ -58,34 +62,43 @@ def verify(earlier: Run, later: Run) -> Verification:
     then, now, whole = diagnose(earlier), diagnose(later), diagnose(joined(earlier, later))
     causes = tuple(c for c in then.causes if c.asks_for_a_move)
     view = view_of(later)
-    own = _own(causes, now, whole, view)
+    first = int(later.step[0])
+    active = standing(then, now, whole, first)
+    own = [*_own(causes, now, whole, view), *(_still(s, view) for s in active)]
     items = [*own, *runbook_items(view, view_of(earlier))]
-    known = {i for c in then.causes for i in (c.id, *(q.id for q in c.consequences))}
-    worse = tuple(f"{c.id} {c.name}" for c in now.causes if c.asks_for_a_move and c.id not in known)
+    worse = tuple(f"{c.id} {c.name}" for c in emerged(then, now, whole, first))
     still_there = any(i.state is State.FAILS for i in own)
-    answer, needed = _answer(causes, items, () if still_there else worse)
+    old = (*causes, *active)
+    answer, needed = _answer(bool(old), items, () if still_there else worse)
     names = tuple(f"{c.id} {c.name}" for c in causes)
+    watch = watched(then, now, whole, [s.id for s in active])
+    headline = _headline(answer, names, worse, items, needed)
+    if answer is Answer.NOTHING_TO_FIX:
+        headline = _nothing(then, watch, items)
     return Verification(
         name=later.name,
         answer=answer,
-        headline=_headline(answer, names, worse, items, needed),
+        headline=headline,
         rows_after=later.rows,
-        first_step_after=int(later.step[0]),
+        first_step_after=first,
         causes=names,
         worse=worse,
+        active=tuple(str(s) for s in active),
+        watch=watch,
         items=tuple(items),
         steps_needed=needed,
     )
 
 
-def _answer(causes: Sequence[Cause], items: Sequence[Item], worse: Sequence[str]) -> tuple[Answer, int]:
+def _answer(faulty: bool, items: Sequence[Item], worse: Sequence[str]) -> tuple[Answer, int]:
+    """Return the answer and the rows still needed; `faulty` when something asked for a fix before or may have."""
     failed = [i for i in items if i.state is State.FAILS]
     needed = max((i.steps_needed for i in items), default=0)
-    if worse or (failed and not causes):
+    if worse or (failed and not faulty):
         return Answer.WORSE, 0
     if failed:
         return Answer.NOT_FIXED, 0
-    if not causes:
+    if not faulty:
         return Answer.NOTHING_TO_FIX, 0
     if needed:
         return Answer.TOO_EARLY, needed
@@ -94,8 +107,7 @@ def _answer(causes: Sequence[Cause], items: Sequence[Item], worse: Sequence[str]
 
 def _headline(answer: Answer, causes: Sequence[str], worse: Sequence[str], items: Sequence[Item], needed: int) -> str:
     failed = [i.name for i in items if i.state is State.FAILS]
-    unseen = sum(i.state is State.NO_DATA for i in items)
-    blind = f"; {unseen} item{'s' * (unseen > 1)} could not be looked at" if unseen else ""
+    blind = _blind(items)
     if answer is Answer.WORSE:
         return f"Something else became worse: {', '.join(worse or failed)}{blind}."
     if answer is Answer.NOT_FIXED:
@@ -103,9 +115,28 @@ def _headline(answer: Answer, causes: Sequence[str], worse: Sequence[str], items
         return f"Not fixed, what does not hold: {'; '.join(failed)}{more}{blind}."
     if answer is Answer.TOO_EARLY:
         return f"Too early: {needed} more rows are needed{blind}."
-    if answer is Answer.NOTHING_TO_FIX:
-        return f"Nothing asked for a fix before that step, and nothing does after it{blind}."
     return f"Fixed: {', '.join(causes)}{blind}."
+
+
+def _nothing(then: Diagnosis, watch: Sequence[str], items: Sequence[Item]) -> str:
+    before = "Nothing asked for a fix before that step"
+    if then.verdict is Verdict.CANNOT_SAY:
+        before = f"Too little was seen before that step to ask for a fix ({then.position.rows} rows)"
+    more = f"; to watch before and still there: {', '.join(watch)}" if watch else ""
+    return f"{before}, and nothing does after it{more}{_blind(items)}."
+
+
+def _blind(items: Sequence[Item]) -> str:
+    unseen = sum(i.state is State.NO_DATA for i in items)
+    return f"; {unseen} item{'s' * (unseen > 1)} could not be looked at" if unseen else ""
+
+
+def _still(found: Standing, view: View) -> Item:
+    """Say that a fault is active after the fix, once there are rows enough to say so."""
+    name = f"{found.id} {found.name} is gone"
+    if view.rows < MIN_ROWS:
+        return waiting(name, view.rows)
+    return Item(name, State.FAILS, f"{found.finding.summary} ({found.why})")
 
 
 def _own(causes: Sequence[Cause], now: Diagnosis, whole: Diagnosis, view: View) -> list[Item]:
@@ -138,7 +169,7 @@ def _check_again(cause: Cause, now: Diagnosis, whole: Diagnosis, view: View) -> 
 def _statement(wanted: Verify, view: View) -> Item:
     """Judge `metric op value over the next steps` on the rows after the fix."""
     if wanted.metric == "held-out":
-        held = max(view.evals.values(), key=lambda h: h.step.size, default=None)
+        held = max(held_out(view).values(), key=lambda h: h.step.size, default=None)
         steps, values = (held.step, held.score) if held is not None else (np.zeros(0, np.int64), np.zeros(0))
         needed = 3
     elif wanted.metric.endswith("/"):

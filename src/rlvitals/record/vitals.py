@@ -55,7 +55,16 @@ class Item:
 
 def runbook_items(now: View, early: View) -> tuple[Item, ...]:
     """Return the runbook's items on the rows after a fix, against the run's own early baseline."""
-    return (_advantage(now, early), _entropy(now, early), _divergence(now), _held_out(now))
+    return (_advantage(now, early), _entropy(now, early), _divergence(now), _held_out(now, early))
+
+
+def held_out(view: View) -> dict[str, Held]:
+    """Return the held-out scores, by name, that tell of the task: the accuracies where there are any.
+
+    A held-out mean of the training reward rises with whatever pays, so it says nothing where the reward is exploited.
+    """
+    sets = {name: held for name, held in sorted(view.evals.items()) if held.step.size}
+    return {name: held for name, held in sets.items() if held.metric == "accuracy"} or sets
 
 
 def waiting(name: str, rows: int, needed: int = MIN_ROWS, what: str = "rows") -> Item:
@@ -137,7 +146,7 @@ def _gained(now: View) -> str:
 
     A run that was broken from its first step has an early band of a policy that learnt nothing.
     """
-    held = max(now.evals.values(), key=lambda h: h.step.size, default=None)
+    held = max(held_out(now).values(), key=lambda h: h.step.size, default=None)
     if held is None or held.step.size < MIN_EVALS:
         return ""
     moved = float(held.score[-1] - held.score[0])
@@ -160,24 +169,44 @@ def _divergence(now: View) -> Item:
     return Item(name, State.FAILS if grows else State.HOLDS, text + str(STEADY_GROWTH), last, str(STEADY_GROWTH))
 
 
-def _held_out(now: View) -> Item:
+def _held_out(now: View, early: View) -> Item:
+    """Judge every held-out score of the task; the worst decides, then the one with the most evaluations."""
     name = "the held-out score moves with the training reward"
-    held = max(now.evals.values(), key=lambda h: h.step.size, default=None)
-    if held is None or held.step.size == 0:
+    sets = held_out(now)
+    if not sets:
         return _missing(name, "a held-out score")
-    if held.step.size < MIN_EVALS:
-        return waiting(name, int(held.step.size), MIN_EVALS, "evaluations")
+    most = max(held.step.size for held in sets.values())
+    if most < MIN_EVALS:
+        return waiting(name, most, MIN_EVALS, "evaluations")
     reward = now.recent("reward_mean")[1]
     if reward.size < MIN_ROWS:
         return waiting(name, int(reward.size))
-    train = stats.change(reward[: reward.size // 3], reward[-(reward.size // 3) :], z=2.6)
-    moved = float(held.score[-1] - held.score[0])
-    noise = _noise(held)
-    apart = train.low > 0 and moved < -noise
+    ordered = sorted(sets.items(), key=lambda item: -item[1].step.size)
+    found = [_moves(name, of, held, early, reward) for of, held in ordered if held.step.size >= MIN_EVALS]
+    return next((i for i in found if i.state is State.FAILS), found[0])
+
+
+def _moves(name: str, of: str, held: Held, early: View, reward: Float64) -> Item:
+    """Fail where the reward rises and the score falls, or the score stays below its best before the fix.
+
+    The latter is judged beside the reward's gain since the run's own start: an exploit that is complete pays no more.
+    """
+    third = reward.size // 3
+    train = stats.change(reward[:third], reward[-third:], z=2.6)
+    moved, noise = float(held.score[-1] - held.score[0]), _noise(held)
+    past = early.evals.get(of)
+    older = past.score[past.step < held.step[0]] if past is not None else held.score[:0]  # none in a run started anew
+    best = float(older.max()) if older.size else math.nan
+    wide = max(noise, _noise(past)) if past is not None and older.size else noise
+    lost = moved <= wide and float(held.score[-1]) < best - wide  # NaN: nothing to have lost
+    start = early.head("reward_mean")
+    gained = train.low > 0 or (start.size > 0 and stats.change(start, reward[-third:], z=2.6).low > 0)
+    apart = (train.low > 0 and moved < -noise) or (gained and lost)
     text = (
-        f"training reward {fmt(train.early)} to {fmt(train.late)}, held-out {fmt(float(held.score[0]))} to "
-        f"{fmt(float(held.score[-1]))} over {held.step.size} evaluations; noise of that difference {fmt(noise)}"
+        f"training reward {fmt(train.early)} to {fmt(train.late)}, held-out {of} {fmt(float(held.score[0]))} to "
+        f"{fmt(float(held.score[-1]))} over {held.step.size} evaluations; noise of that difference {fmt(wide)}"
     )
+    text += f"; it was {fmt(best)} before the fix" if lost else ""
     return Item(name, State.FAILS if apart else State.HOLDS, text, moved, f"above -{fmt(noise)} while reward rises")
 
 
