@@ -139,7 +139,8 @@ class Preflight:
     low: float = 0.0
     high: float = 1.0
     pass_at: tuple[AtK, ...] = ()
-    zero_variance: tuple[AtK, ...] = ()
+    zero_variance: tuple[AtK, ...] = ()  # groups all right or all wrong, by group size
+    reward_ties: tuple[AtK, ...] = ()  # groups without a reward difference, where rewards have more than two values
     tiers: tuple[Tier, ...] = ()
     families: tuple[Tier, ...] = ()
     start_with: str = ""  # tier

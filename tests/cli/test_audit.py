@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -223,3 +224,54 @@ def test_full_marks_that_nothing_reaches_are_told_with_the_highest_reward(tmp_pa
     assert "the highest reward of 320 rollouts is 0. If the reward can't pay 1, look at the reward first" in err
     _, _, err = run("audit", "score", path, "--solved-at", "2", stdin="q\n")
     assert "--solved-at is 2, and the highest reward of 320 rollouts is 1." in err
+
+
+def graded_run(folder: Path, shared: Path) -> Path:
+    """Return a run whose dump has two reward parts and no total, beside a log that tells their weights."""
+    return Path(shutil.copytree(shared / "formats" / "trl_real_run", folder / "real", copy_function=shutil.copyfile))
+
+
+def test_a_reward_without_a_total_is_weighed_as_the_log_tells_or_said_to_be_a_plain_sum(
+    tmp_path: Path, shared: Path
+) -> None:
+    folder = graded_run(tmp_path, shared)
+    folder.chmod(0o755)
+    _, _, err = run("audit", "score", folder, stdin="w\nq\n")
+    assert "reward = 1 x correct + 0.5 x digit_frac, as the logged rewards tell" in err
+    assert "The pipeline: wrong (reward 0.227273)" in err
+    part = folder / "completions" / "completions_00001.parquet"
+    _, _, err = run("audit", "score", part, "--run", tmp_path, stdin="q\n")
+    assert "the sum of the parts, unweighted: the logged reward is not in this file" in err
+
+
+def test_graded_rewards_are_tied_by_their_own_values(tmp_path: Path, shared: Path) -> None:
+    folder = graded_run(tmp_path, shared)
+    folder.chmod(0o755)
+    _, out, _ = run("preflight", folder)
+    text = " ".join(out.split())
+    assert "groups all right or all wrong can still carry a reward difference" in text
+    assert "without a reward difference, by group size k value 95% 2 12% 4.3% to 21% 4 0% 0% to 49%" in text
+    assert "all right or all wrong, by group size k value 95% 4 100%" in text
+
+
+def test_what_is_not_understood_is_said_and_the_trajectory_is_not_shown_again(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    write_rows([row(i, completion="", reward=float(i % 2)) for i in range(12)], path)
+    _, _, err = run("audit", "score", path, "--n", 2, stdin="x\n\nreward\nr\nq\n")
+    assert "Not understood: 'x'." in err
+    assert "Not understood: 'reward'." in err
+    assert err.count("== 1 of 2") == 1
+    assert "-- Completion --\n(empty)" in err
+    assert err.count("The pipeline:") == 1
+
+
+@pytest.mark.parametrize("name", ["console.log", "trainer_state.json"])
+def test_a_log_without_rollouts_is_told_as_one_with_what_to_log(name: str, tmp_path: Path, shared: Path) -> None:
+    path = tmp_path / name
+    path.write_bytes((shared / "formats" / "trl_real_run" / name).read_bytes())
+    for command in (["audit", "score"], ["preflight"]):
+        code, _, err = run(*command, path)
+        assert code == 2
+        assert "this is a log of TRL without rollouts" in err
+        assert "set `log_completions=True`" in err
+        assert "broken line" not in err

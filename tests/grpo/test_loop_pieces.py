@@ -133,7 +133,7 @@ def test_estimator_and_place_are_options_of_a_recipe() -> None:
     with pytest.raises(InputError) as caught:
         recipe_of(Config(recipe="grpo:kl=k9,where=loss"))
     assert [(p.where, p.found) for p in caught.value.problems] == [
-        ("--recipe ...:kl", "'k9'"), ("--recipe", "'where=loss'"),
+        ("--recipe", "'kl=k9'"), ("--recipe", "'where=loss'"),
     ]  # fmt: skip
 
 

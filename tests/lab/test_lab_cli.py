@@ -16,7 +16,7 @@ from rlvitals.lab.fault import Fault, Healthy, Injection, Place, Strength
 from rlvitals.lab.find import seeds_of
 from rlvitals.lab.html import html
 from rlvitals.lab.kept import write
-from rlvitals.lab.page import markdown, summary
+from rlvitals.lab.page import markdown, size, summary
 from rlvitals.lab.run import hear_cases, missing, read_results, run_cases
 from tests.lab.results import both, heard, kept, result
 
@@ -158,6 +158,9 @@ def test_kept_results_become_text_and_pages(tmp_path: Path) -> None:
     text = summary(made)
     assert "2 runs of 1 fault, seeds 0, 1; 2 controls; 1 healthy run; 300 steps with nothing broken" in text
     assert "root cause first at the end                          50.0% (1 of 2, 95% 9% to 91%)" in text
+    assert "1 run of 1 fault, seed 0; 2 controls; no healthy runs; " in size(
+        kept(result("broken", "much", 0, both(heard(["R001"]))))
+    )
     page = markdown(made)
     assert "| broken | much | reward | yes | 0.40 (0.90) | 10 | 1/2 | 2/2 (h) |" in page
     assert "| broken | much | R001 | K001 1/2, R001 1/2 |   |" in page
@@ -206,7 +209,7 @@ def test_a_fault_of_ones_own_is_run_once_examined_again_and_scored(mine: str, tm
     assert [r["heard"] for r in read_results(out) if r["case"] == broken["case"]] == [broken["heard"]]
     scored = runner.invoke(app, ["lab", "score", "--out", str(out)])
     assert scored.exit_code == 0, scored.output
-    assert "1 run of 1 fault, seeds 0; 1 control; 0 healthy runs; 6 steps" in scored.output
+    assert "1 run of 1 fault, seed 0; 1 control; 0 healthy runs; 6 steps" in scored.output
 
 
 @pytest.mark.slow

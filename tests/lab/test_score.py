@@ -225,4 +225,5 @@ def test_shares_rates_and_medians_in_words() -> None:
     assert Rate(0, 10_000).interval == pytest.approx((0.0, 3.69), abs=0.03)  # exact: 3.689
     assert str(Rate(0, 0)) == "no steps to judge"
     assert str(Middle((5.0, 10.0, math.inf, math.nan))) == "10 steps (90%: never; 3 runs, never in 1)"
+    assert str(Middle((5.0,))) == "5 steps (90%: 5 steps; 1 run)"
     assert math.isnan(Middle(()).median)

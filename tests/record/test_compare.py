@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from rlvitals.cli.compare import page
 from rlvitals.cli.main import app
 from rlvitals.conclude import diagnose
 from rlvitals.errors import InputError
@@ -17,9 +18,11 @@ from rlvitals.record.compare import compare
 from rlvitals.record.pair import compare as compare_pair
 from rlvitals.record.resume import JUMP_Z, Answer, State, _step_change, compare_resume
 from rlvitals.record.selection import choose
+from rlvitals.reference.page import to_markdown
 from rlvitals.schema import Evals, Run, RunConfig
 from tests.cli.runs import trl_rows, write_jsonl
 from tests.record.runs import healthy, with_evals
+from tests.record.runs import run as made_run
 
 runner = CliRunner()
 
@@ -189,3 +192,33 @@ def test_the_command(tmp_path: Path) -> None:
     assert '"contrasts":' in done.stdout
     with pytest.raises(InputError, match="nothing to compare"):
         compare({"a": [healthy()]})
+
+
+def held(found: Run, name: str, score: float, metric: str) -> Run:
+    scored = with_evals(found, [score], name=name)
+    return replace(scored, evals={**scored.evals, name: replace(scored.evals[name], metric=metric, items=0)})
+
+
+def test_scores_of_two_scales_are_not_averaged() -> None:
+    runs = {n: [held(held(held(healthy(n), "a", s, "accuracy"), "b", s + 0.2, "accuracy"), "reward", 9 * s, "reward")]
+            for n, s in (("one", 0.2), ("two", 0.4))}  # fmt: skip
+    found = compare(runs)
+    on = ["last held-out score on a, b"] * 2 + ["last held-out score on reward"] * 2
+    assert [a.scored_on for a in found.arms] == on
+    assert [a.iqm.value for a in found.arms] == pytest.approx([0.3, 0.5, 1.8, 3.6])
+    assert [round(c.difference.value, 6) for c in found.contrasts] == [0.2, 1.8]
+    shown = to_markdown(page(found))
+    assert "NaN" not in shown
+    assert "unknown: one score has no standard error" in shown
+
+
+def test_the_reward_leads_what_is_left_out_is_counted_and_too_few_steps_are_no_never() -> None:
+    rows = 16
+    columns = {f"extra_{i}": f"{i} x{rows} ~0.01" for i in range(20)}
+    one, two = (made_run(n, reward_mean=f"{r} x{rows} ~0.01", **columns) for n, r in (("one", 0.7), ("two", 0.2)))
+    shown = to_markdown(page(compare({"one": [one], "two": [two]})))
+    table = next(line for line in shown.splitlines() if line.startswith("| reward_mean"))
+    assert "| 1 | unknown |" in table
+    assert shown.index("| reward_mean") < shown.index("| extra_")
+    assert "And 9 more with --format json. Since when a difference lasts is judged from 20 common values on." in shown
+    assert "| never |" not in shown

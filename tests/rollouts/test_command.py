@@ -89,3 +89,9 @@ def test_counts(tmp_path: Path) -> None:
     code, out = run(folder, "--counts", "--engine", "spark")
     assert code == 2
     assert "local or ray" in out
+
+
+def test_a_part_that_is_a_column_already_is_shown_once(shared: Path) -> None:
+    _, out = run(shared / "formats" / "trl_real_run", "--limit", "4")
+    head = next(line for line in out.splitlines() if line.strip().startswith("rollout   reward"))
+    assert head.split() == ["rollout", "reward", "correct", "advantage", "parsed", "digit_frac"]

@@ -6,6 +6,7 @@ Rollouts of one task are no independent samples of the tasks, so every interval 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -92,6 +93,7 @@ def examine_rollouts(
         high=high,
         pass_at=tuple(at_k(tasks, k, "pass") for k in KS if k <= max(t.n for t in tasks)),
         zero_variance=tuple(at_k(tasks, g, "tied") for g in sorted({*GROUP_SIZES, group_size})),
+        reward_ties=reward_ties(rows),
         tiers=tiers,
         families=by(tasks, "family", group_size),
         start_with=start,
@@ -164,6 +166,37 @@ def at_k(tasks: Sequence[Task], k: int, what: str) -> AtK:
     else:
         half = student_quantile(Z, max(min(FOLDS, len(tasks)) - 1, 1)) * _jackknife(tasks, k, what)
     return AtK(k, mean, max(mean - half, 0.0), min(mean + half, 1.0), not direct)
+
+
+def reward_ties(rows: Sequence[Row]) -> tuple[AtK, ...]:
+    """Return the share of groups whose rewards are all equal, by the rewards' own values; empty for yes or no.
+
+    Unbiased, for the group sizes that every task has rollouts for: ties of graded rewards have no fit to extrapolate.
+    """
+    counts: dict[str, Counter[float]] = {}
+    for row in rows:
+        if math.isfinite(row.reward):
+            counts.setdefault(row.task, Counter())[row.reward] += 1
+    if len({value for found in counts.values() for value in found}) <= 2:
+        return ()
+    least = min(found.total() for found in counts.values())
+    out = []
+    for k in (k for k in KS if 2 <= k <= least):
+        values = [sum(_chosen(n, found.total(), k) for n in found.values()) for found in counts.values()]
+        out.append(AtK(k, *_mean_interval(values), False))
+    return tuple(out)
+
+
+def _mean_interval(values: Sequence[float]) -> tuple[float, float, float]:
+    """Return the mean over tasks with its 95% interval, Wilson's where all tasks are alike."""
+    mean = sum(values) / len(values)
+    if len(values) < 2:
+        return mean, 0.0, 1.0
+    if min(values) == max(values):
+        return mean, *stats.wilson(mean * len(values), len(values))
+    sd = math.sqrt(sum((v - mean) ** 2 for v in values) / (len(values) - 1))
+    half = Z * sd / math.sqrt(len(values))
+    return mean, max(mean - half, 0.0), min(mean + half, 1.0)
 
 
 def _values(tasks: Sequence[Task], k: int, what: str, direct: bool) -> list[float]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from rlvitals.audit.rows import KEYS, Row, Rows, read_rows
 from rlvitals.env import Item, Message
 from rlvitals.errors import InputError, Problem
-from rlvitals.rollouts.dump import open_rollouts
+from rlvitals.rollouts.dump import Rollouts, open_rollouts
 from rlvitals.rollouts.find import find
 from rlvitals.rollouts.readers.generic import READER as GENERIC
 from rlvitals.rollouts.table import BY_NAME, MISSING, Batch
@@ -21,11 +21,14 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def load_rollouts(path: Path, given: Mapping[str, str] | None = None) -> Rows:
+def load_rollouts(
+    path: Path, given: Mapping[str, str] | None = None, told: Callable[[Path, Rollouts], Rollouts] | None = None
+) -> Rows:
     """Return the rollouts of a trainer's dump (a file or a run directory), else of a plain file.
 
     Args:
         given: canonical column -> key of the file.
+        told: returns a dump with what the log beside it tells, such as the weights of a reward whose total it lacks.
 
     Raises InputError with every problem.
     """
@@ -43,8 +46,14 @@ def load_rollouts(path: Path, given: Mapping[str, str] | None = None) -> Rows:
             )
         return read_rows(path, given)
     rollouts = open_rollouts(path, mapping=known)
+    if told is not None and rollouts.reader.weights_unknown:
+        rollouts = told(path, rollouts)
     rows: list[Row] = []
     notes = [f"read as {rollouts.reader.name}"]
+    if rollouts.weights:
+        notes.append(f"reward = {rollouts.total}")
+    elif rollouts.total:
+        notes.append("the reward shown is the sum of the parts, unweighted: the logged reward is not in this file")
     for batch in rollouts.scan(COLUMNS):
         rows += _rows(batch, len(rows))
         if len(rows) >= MAX_TAKEN:

@@ -82,8 +82,9 @@ class Session:
         row = self.drawn[i].row
         family = f" ({row.family})" if row.family else ""
         return Shown(
-            f"{i + 1} of {len(self.drawn)}{family}", row.prompt, row.completion or "", row.gold or "", blind(row.raw)
-        )
+            f"{i + 1} of {len(self.drawn)}{family}", row.prompt, row.completion or "(empty)", row.gold or "",
+            blind(row.raw),
+        )  # fmt: skip
 
     def answer(self, i: int, said: Said) -> None:
         """Keep an answer. The first answer to a trajectory stands: after it the score has been seen."""

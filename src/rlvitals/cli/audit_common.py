@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +13,7 @@ from rlvitals.cli.common import one_of, pairs
 from rlvitals.errors import InputError, Problem
 
 if TYPE_CHECKING:
+    from rlvitals.audit.rows import Rows
     from rlvitals.auditresults import Audit
 
 ROLE_HELP = "Say what a key of the file is: COLUMN=KEY, e.g. reward=score. Repeatable."
@@ -36,6 +37,41 @@ def options(map_: Sequence[str] | None, format: str, *more: Problem) -> dict[str
     if problems:
         raise InputError(*problems)
     return mapping
+
+
+def read_rollouts(path: Path, mapping: Mapping[str, str]) -> Rows:
+    """Return the rollouts of a dump or a file, with what a log beside them tells. Raises InputError."""
+    from rlvitals.audit.load import load_rollouts
+    from rlvitals.ingest.trajectories import with_log
+
+    try:
+        found = load_rollouts(path, mapping, with_log)
+    except InputError as error:
+        if (problem := _only_a_log(path)) is not None:
+            raise InputError(problem) from error
+        raise
+    bare = not mapping and not any(r.messages or r.completion is not None for r in found.rows)
+    if bare and (problem := _only_a_log(path)) is not None:
+        raise InputError(problem)
+    return found
+
+
+def _only_a_log(path: Path) -> Problem | None:
+    """Return what to say of a known trainer's log without rollouts, None for anything else."""
+    from rlvitals.ingest import load
+
+    try:
+        run = load(path, rollouts=False)
+    except InputError:
+        return None
+    how = run.trainer.how_to_log.get("rollouts")
+    if not run.rows or how is None:  # rows of a trainer that is not known may be anything
+        return None
+    steps = f"{run.rows} row{'s' * (run.rows != 1)} of means per step"
+    return Problem(
+        f"this is a log of {run.trainer.name} without rollouts", str(path), steps, "the rollouts, one by one",
+        f"Log them: {how}",
+    )  # fmt: skip
 
 
 def record_folder(run: Path | None, given: Path | None) -> Path:

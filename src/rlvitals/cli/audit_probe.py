@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlvitals.cli.audit_common import Format, Map, Memory, RunDir, Seconds, finish, options, record_folder, say
+from rlvitals.cli.audit_common import (
+    Format,
+    Map,
+    Memory,
+    RunDir,
+    Seconds,
+    finish,
+    options,
+    read_rollouts,
+    record_folder,
+    say,
+)
 from rlvitals.cli.common import Exit, leave, one_of
 from rlvitals.errors import InputError, Problem
 
@@ -100,10 +111,9 @@ def _own(path: Path | None, kind: str, right: bool | None, mapping: dict[str, st
     import math
 
     from rlvitals.audit.calling import Ask
-    from rlvitals.audit.load import load_rollouts
     from rlvitals.audit.probeinputs import Case
 
-    rows = [r for r in load_rollouts(path, mapping).rows if r.completion is not None and r.gold]
+    rows = [r for r in read_rollouts(path, mapping).rows if r.completion is not None and r.gold]
     if not rows:
         raise InputError(
             Problem("no completion with a gold answer", str(path), hint="--map completion=KEY --map gold=KEY")

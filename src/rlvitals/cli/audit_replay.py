@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlvitals.cli.audit_common import Format, Map, Memory, RunDir, Seconds, finish, options, record_folder, say
+from rlvitals.cli.audit_common import (
+    Format,
+    Map,
+    Memory,
+    RunDir,
+    Seconds,
+    finish,
+    options,
+    read_rollouts,
+    record_folder,
+    say,
+)
 from rlvitals.cli.common import Exit, leave, one_of
 from rlvitals.errors import InputError, Problem
 
@@ -64,9 +75,9 @@ def replay(
         one_of(kind, PICKS, "--pick", problems)
     mapping = options(map_, format, *problems)
     from rlvitals.audit import replay as replaying
-    from rlvitals.audit.load import load_rollouts, load_tasks
+    from rlvitals.audit.load import load_tasks
 
-    found = load_rollouts(rollouts, mapping)
+    found = read_rollouts(rollouts, mapping)
     say(found.notes)
     chosen = _named(found.rows, episode) if episode else replaying.pick(found.rows, pick or PICKS, n)
     items = {i.id: i for i in load_tasks(tasks, mapping)[0]} if tasks is not None else {}

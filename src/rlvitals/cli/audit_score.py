@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlvitals.cli.audit_common import Format, Map, RunDir, finish, options, record_folder, say
+from rlvitals.cli.audit_common import Format, Map, RunDir, finish, options, read_rollouts, record_folder, say
 from rlvitals.cli.common import Exit, leave
 from rlvitals.errors import InputError, Problem
 
 if TYPE_CHECKING:
-    from rlvitals.audit.score import Session
+    from rlvitals.audit.score import Said, Session
 
 Rollouts = Annotated[
     Path, typer.Argument(metavar="ROLLOUTS", help="A trainer's rollout dump, or a JSONL, CSV or parquet file.")
@@ -57,10 +57,10 @@ def score(
     """
     mapping = options(map_, format)
     from rlvitals.audit.draw import draw
-    from rlvitals.audit.load import full_marks, load_rollouts, out_of_reach
+    from rlvitals.audit.load import full_marks, out_of_reach
     from rlvitals.audit.score import Session, agreement
 
-    found = load_rollouts(rollouts, mapping)
+    found = read_rollouts(rollouts, mapping)
     say(found.notes)
     full = full_marks(found.rows, solved_at)
     if unreached := out_of_reach(found.rows, solved_at):
@@ -86,10 +86,8 @@ def score(
 
 def _score_here(session: Session, full: float) -> None:
     """Ask for every trajectory that has no answer; end of input or q stops."""
-    from rlvitals.audit.score import Said
     from rlvitals.report.words import block, clean
 
-    keys = {"r": Said.RIGHT, "w": Said.WRONG, "u": Said.UNSURE}
     while (i := session.next) is not None:
         shown = session.shown(i)
         print(f"\n== {clean(shown.title)} ==", file=sys.stderr)
@@ -101,14 +99,29 @@ def _score_here(session: Session, full: float) -> None:
         ):
             if text:
                 print(f"\n-- {name} --\n{block(text)}", file=sys.stderr)
-        print("\nIs it right? r right, w wrong, u unsure, q quit: ", end="", file=sys.stderr, flush=True)
-        line = sys.stdin.readline()
-        if not line or line.strip().lower() == "q":
+        said = _asked()
+        if said is None:
             return
-        said = keys.get(line.strip().lower()[:1])
-        if said is not None:
-            session.answer(i, said)
-            print(clean(session.revealed(i, full)), file=sys.stderr)
+        session.answer(i, said)
+        print(clean(session.revealed(i, full)), file=sys.stderr)
+
+
+def _asked() -> Said | None:
+    """Ask until an answer is understood; None for end of input or q."""
+    from rlvitals.audit.score import Said
+    from rlvitals.report.words import clean
+
+    keys = {name: said for said in Said for name in (said.value[0], said.value)}
+    print(file=sys.stderr)
+    while True:
+        print("Is it right? r right, w wrong, u unsure, q quit: ", end="", file=sys.stderr, flush=True)
+        line = sys.stdin.readline()
+        word = line.strip().lower()
+        if not line or word in ("q", "quit"):
+            return None
+        if word in keys:
+            return keys[word]
+        print(f"Not understood: {clean(word, 40)!r}." if word else "Nothing was said.", file=sys.stderr)
 
 
 def _score_in_browser(session: Session, full: float) -> None:

@@ -49,9 +49,16 @@ def _preflight(a: Preflight) -> Page:
         lead += f" About {a.needed} more tasks, sampled as often as these, would make the verdict sure."
     if a.unscored:
         lead += f" {a.unscored} rollouts have no reward and were left out."
+    graded = bool(a.reward_ties)
+    ties = a.reward_ties if graded else a.zero_variance
+    if graded:
+        lead += " Rewards are graded: groups all right or all wrong can still carry a reward difference."
     by_k = [
         section("pass@k", _at_k(a.pass_at)),
-        section("Expected share of groups without a reward difference, by group size", _at_k(a.zero_variance)),
+        section("Expected share of groups without a reward difference, by group size", _at_k(ties)),
+        section(
+            "Expected share of groups all right or all wrong, by group size", _at_k(a.zero_variance if graded else ())
+        ),
     ]
     groups = [
         section("Tiers", _groups("tier", a.tiers, a.group_size)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from rlvitals.record.compare import Comparison
     from rlvitals.record.pair import Pair
     from rlvitals.record.resume import Resume
-    from rlvitals.reference.page import Page, Section
+    from rlvitals.record.selection import Choice
+    from rlvitals.reference.page import Block, Page, Section
     from rlvitals.schema import Run
 
 MAX_PARTINGS = 12  # metrics of a pair that are shown, those that part first
@@ -114,10 +116,14 @@ def page(found: Comparison) -> Page:
     from rlvitals.reference import page as p
     from rlvitals.report.words import clean, number
 
-    arms = tuple((clean(a.name), str(a.seeds), number(a.iqm.value), _interval(a.iqm)) for a in found.arms)
+    several = len({a.scored_on for a in found.arms}) > 1
+    arms = tuple(
+        (clean(a.scored_on), clean(a.name), str(a.seeds), number(a.iqm.value), _interval(a.iqm))[not several :]
+        for a in found.arms
+    )
     contrasts = tuple(
         (
-            f"{clean(c.a)} against {clean(c.b)}",
+            f"{clean(c.a)} against {clean(c.b)}" + (f", {clean(c.scored_on)}" if several else ""),
             number(c.difference.value),
             _interval(c.difference),
             f"{number(c.probability_of_improvement.value)} ({_interval(c.probability_of_improvement)})",
@@ -129,7 +135,8 @@ def page(found: Comparison) -> Page:
     choices = tuple(
         (
             clean(run), clean(c.held_out), str(c.step), number(c.score), f"{number(c.best_score)} at {c.best_step}",
-            f"{number(c.low)} to {number(c.high)}", number(c.bias),
+            f"{number(c.low)} to {number(c.high)}" if math.isfinite(c.low) else _unknown(c),
+            number(c.bias) if math.isfinite(c.bias) else _unknown(c),
         )
         for run, each in found.choices.items()
         for c in each
@@ -140,8 +147,8 @@ def page(found: Comparison) -> Page:
         "Comparison",
         clean(found.headline),
         p.section(
-            f"Arms: interquartile mean of the {clean(found.scored_on)}",
-            p.Table(("arm", "seeds", "value", "95% interval"), arms),
+            "Arms: interquartile mean" + ("" if several else f" of the {clean(found.scored_on)}"),
+            p.Table(("scored on", "arm", "seeds", "value", "95% interval")[not several :], arms),
         ),
         p.section("Contrasts", p.Table(head, contrasts)),
         *(section for pair in found.pairs for section in _pair(pair)),
@@ -155,21 +162,40 @@ def _interval(found: Interval) -> str:
     return f"{number(found.low)} to {number(found.high)}" if found.low == found.low else "one seed: none"
 
 
+def _unknown(choice: Choice) -> str:
+    return f"unknown: {'one score has' if choice.evaluations == 1 else 'the scores have'} no standard error"
+
+
+def _lasting(step: int) -> str:
+    from rlvitals.record.pair import TOO_FEW
+
+    return "unknown" if step == TOO_FEW else str(step) if step >= 0 else "never"
+
+
+def _partings(pair: Pair) -> tuple[Block, ...]:
+    """Return the metrics that part, the reward before those that part first, and how many more there are."""
+    from rlvitals.record.pair import TOO_FEW, WIDTH
+    from rlvitals.reference import page as p
+    from rlvitals.report.words import clean, number
+
+    found = sorted(pair.partings, key=lambda m: m.metric != "reward_mean")
+    rows = tuple(
+        (clean(m.metric), str(m.first), _lasting(m.lasting), number(m.a), number(m.b)) for m in found[:MAX_PARTINGS]
+    )
+    notes = []
+    if len(found) > MAX_PARTINGS:
+        notes.append(f"And {len(found) - MAX_PARTINGS} more with --format json.")
+    if any(m.lasting == TOO_FEW for m in found):
+        notes.append(f"Since when a difference lasts is judged from {2 * WIDTH} common values on.")
+    table = p.Table(("metric", "first differs at step", "lasting from", pair.a, pair.b), rows)
+    return table, p.Paragraph(" ".join(notes))
+
+
 def _pair(pair: Pair) -> tuple[Section | None, ...]:
     from rlvitals.reference import page as p
     from rlvitals.report.words import clean, number
 
     title = f"{clean(pair.a)} and {clean(pair.b)}"
-    partings = tuple(
-        (
-            clean(m.metric),
-            str(m.first),
-            str(m.lasting) if m.lasting >= 0 else "never",
-            number(m.a),
-            number(m.b),
-        )
-        for m in pair.partings[:MAX_PARTINGS]
-    )
     paired = pair.differences[0] if pair.differences else None
     lead = "" if paired is None else f"{'Paired by step' if paired.paired else 'Not paired'}: {clean(paired.why)}."
     rows = tuple(
@@ -185,7 +211,7 @@ def _pair(pair: Pair) -> tuple[Section | None, ...]:
     return (
         p.section(
             f"{title}: where they part, over {pair.common_steps} common steps",
-            p.Table(("metric", "first differs at step", "lasting from", pair.a, pair.b), partings),
+            *_partings(pair),
         ),
         p.section(
             f"{title}: last third, first minus second",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlvitals.cli.audit_common import FORMATS, Format, Map, RunDir, finish, record_folder, say
+from rlvitals.cli.audit_common import FORMATS, Format, Map, RunDir, finish, read_rollouts, record_folder, say
 from rlvitals.cli.common import Exit, leave, one_of, pairs
 from rlvitals.errors import InputError, Problem
 
@@ -175,12 +175,12 @@ def preflight(
     if problems:
         raise InputError(*problems)
     from rlvitals.audit.learnable import examine_rollouts, with_solver
-    from rlvitals.audit.load import load_rollouts, load_tasks, out_of_reach
+    from rlvitals.audit.load import load_tasks, out_of_reach
     from rlvitals.audit.sample import Sampling
 
     folder = record_folder(run, rollouts or tasks)
     if rollouts is not None:
-        found = load_rollouts(rollouts, mapping)
+        found = read_rollouts(rollouts, mapping)
         say(found.notes)
         rows: Sequence[Row] = found.rows if all_steps else _untrained(found.rows)
     else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -86,6 +85,7 @@ def rollouts(
     how_to_convert: Convert = False,
 ) -> None:
     """Show rollouts of a run, whole and escaped; nothing of their text is ever run."""
+    from rlvitals.ingest.trajectories import with_log
     from rlvitals.rollouts.dump import open_rollouts, parse_map
 
     if how_to_convert:
@@ -107,7 +107,7 @@ def rollouts(
         problems.append(Problem("only with --exploit", "--onset", str(onset)))
     if problems:
         raise InputError(*problems)
-    dump = _with_log(path, open_rollouts(path, mapping=parse_map(map_ or ()), group_size=group_size))
+    dump = with_log(path, open_rollouts(path, mapping=parse_map(map_ or ()), group_size=group_size))
     if exploit:
         from rlvitals.cli.rollouts_exploit import show_exploit
 
@@ -155,19 +155,3 @@ def _filter(
     given = {"step": step, "group": group, "family": family, "stop_reason": stop}
     filters += [equal(name, str(value)) for name, value in given.items() if value is not None]
     return both(filters)
-
-
-def _with_log(path: Path, dump: Rollouts) -> Rollouts:
-    """Return the rollouts with what the log beside them tells: group size, evaluations, weights of the reward."""
-    from rlvitals.ingest import load
-    from rlvitals.ingest.trajectories import with_weights
-
-    if not path.is_dir():
-        return dump
-    try:
-        run = load(path, rollouts=False)
-    except InputError:
-        return dump
-    evaluated = frozenset(int(s) for series in run.evals.values() for s in series.step)
-    told = replace(dump, group_size=dump.group_size or run.config.group_size, evaluated=evaluated)
-    return with_weights(run, told) if told.reader.weights_unknown else told

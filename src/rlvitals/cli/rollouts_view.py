@@ -59,7 +59,10 @@ def _table(members: Sequence[Picked]) -> Iterator[RenderableType]:
     """Yield the group's numbers side by side: one line per rollout, only columns that some of them have."""
     names = [n for n in _FACTS if any(n in m.values for m in members)]
     parts = list(dict.fromkeys(n for m in members for n in m.values if n.startswith(PART)))
-    heads = ["rollout", *(n.replace("_", " ") for n in names), *(clean(p.removeprefix(PART), 20) for p in parts)]
+    twice = [p for p in parts if p.removeprefix(PART) in names]  # a part that is a column of its own too
+    parts = [p for p in parts if p not in twice or any(shown(m, p) != shown(m, p.removeprefix(PART)) for m in members)]
+    called = [clean(p.removeprefix(PART), 20) + (" (part)" if p in twice else "") for p in parts]
+    heads = ["rollout", *(n.replace("_", " ") for n in names), *called]
     rows = [[m.text("index"), *(shown(m, n) for n in (*names, *parts))] for m in members]
     widths = [max(len(r[i]) for r in (heads, *rows)) for i in range(len(heads))]
     for n, row in enumerate((heads, *rows)):

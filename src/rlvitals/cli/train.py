@@ -84,7 +84,9 @@ def start(
 @train.command("eval")
 def eval_(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory of rlvitals train.")],
-    items: Annotated[int | None, typer.Option("--items", metavar="N", help="Held-out items; as in the run.")] = None,
+    items: Annotated[
+        int | None, typer.Option("--items", metavar="N", min=1, help="Held-out items; as in the run.")
+    ] = None,
 ) -> None:
     """Score every saved checkpoint of a run on its held-out items, after the run or beside it."""
     require_packages()

@@ -13,6 +13,7 @@ from rlvitals.errors import InputError, Problem
 
 MAX_GROUP = 4096  # rollouts of one prompt (convention: far above any published run)
 DTYPES = ("float32", "bfloat16")
+KL_UNSET = -1.0  # stands in a config for "the recipe's own coefficient"; nobody may give it
 RESUMABLE_CHANGES = frozenset({"steps", "eval_items", "save_every", "patience", "dead_steps"})
 """Settings that may differ between a checkpoint and the run that resumes it: they change no step."""
 
@@ -34,7 +35,7 @@ class Config:
         micro_tokens: padded tokens that one forward pass holds at most (memory, never the result).
         lr: peak learning rate, 1/step; warmup_steps: optimizer steps of a linear rise, constant afterwards.
         max_grad_norm: gradient norm above which it is scaled down; 0 clips nothing.
-        kl_coef: coefficient of the recipe's KL term (reward per nat); negative takes the recipe's own.
+        kl_coef: coefficient of the recipe's KL term (reward per nat); KL_UNSET takes the recipe's own.
         reference_reset: steps after which the reference becomes the current policy; 0 keeps the first one, -1 holds
             none and measures no divergence.
         dtype: of the forward pass; weights and optimizer state are float32 whatever it is.
@@ -66,7 +67,7 @@ class Config:
     lr: float = 3e-4
     warmup_steps: int = 0
     max_grad_norm: float = 1.0
-    kl_coef: float = -1.0
+    kl_coef: float = KL_UNSET
     reference_reset: int = 0
     dtype: str = "float32"
     checkpoint_activations: bool = False
@@ -112,7 +113,7 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "lr": (0, 1),
     "warmup_steps": (0, 10**9),
     "max_grad_norm": (0, math.inf),
-    "kl_coef": (-1, 10**6),
+    "kl_coef": (0, 10**6),
     "reference_reset": (-1, 10**9),
     "lora_rank": (0, 4096),
     "eval_every": (0, 10**9),
@@ -125,6 +126,7 @@ _RANGES: Mapping[str, tuple[float, float]] = {
 _ABOVE_LOW = frozenset({"temperature", "top_p"})  # 0 itself is no value
 _WHY: Mapping[str, str] = {
     "group_size": "An advantage is relative to the other rollouts of the prompt: try --set group_size=8",
+    "kl_coef": "Left out, the recipe's own coefficient is taken",
     "temperature": "Sampling at 0 gives equal rollouts and no signal: try --set temperature=1",
 }
 
@@ -135,6 +137,8 @@ def problems(config: Config) -> list[Problem]:
     for name, (low, high) in _RANGES.items():
         value = getattr(config, name)
         above = value > low if name in _ABOVE_LOW else value >= low
+        if name == "kl_coef" and value == KL_UNSET:
+            continue
         if not (above and value <= high):  # false for NaN too
             sign = "above" if name in _ABOVE_LOW else "at least"
             top = "" if math.isinf(high) else f" and at most {high:g}"
@@ -178,6 +182,8 @@ def with_settings(config: Config, settings: Mapping[str, str]) -> Config:
             values[name] = _parse(text, known[name])
         except ValueError:
             found.append(Problem("not a value of this setting", f"--set {name}", repr(text), _KIND[known[name]]))
+        if name == "kl_coef" and values.get(name) == KL_UNSET:  # any other negative one is refused with the ranges
+            found.append(Problem("setting out of range", name, text, "at least 0", _WHY[name]))
     if found:
         raise InputError(*found)
     return replace(config, **values)  # type: ignore[arg-type]

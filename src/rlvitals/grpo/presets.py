@@ -139,7 +139,7 @@ def _options(spec: str) -> dict[str, str]:
             found.append(Problem("unknown option of a recipe", "--recipe", repr(part), f"{' or '.join(_CHOICES)}=..."))
         elif value not in _CHOICES[key]:
             found.append(
-                Problem("not a value of this option", f"--recipe ...:{key}", repr(value), ", ".join(_CHOICES[key]))
+                Problem(f"not a value of the option {key}", "--recipe", repr(part), " or ".join(_CHOICES[key]))
             )
         chosen[key] = value
     if found:

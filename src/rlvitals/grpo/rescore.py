@@ -58,8 +58,14 @@ def stored(folder: Path) -> Config:
     try:
         return from_mapping(json.loads((folder / CONFIG).read_text(encoding="utf-8"))["train"])
     except (OSError, ValueError, KeyError, TypeError) as error:
+        if not folder.is_dir():
+            found = "no such folder"
+        elif isinstance(error, FileNotFoundError):
+            found = f"no {CONFIG}"
+        else:
+            found = f"a {CONFIG} that is not of this trainer, or cannot be read"
         raise InputError(
-            Problem("no run of this trainer in the folder", str(folder), str(error)[:100], f"its {CONFIG}",
+            Problem("no run of this trainer in the folder", str(folder), found, f"its {CONFIG}",
                     f"Start one: rlvitals train --out {folder}")
         ) from error  # fmt: skip
 

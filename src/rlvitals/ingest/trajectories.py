@@ -187,3 +187,18 @@ def with_weights(run: Run, rollouts: Rollouts) -> Rollouts:
     if rank < len(names) or float(np.median(off)) > FIT * max(float(np.ptp(b)), 1e-12):
         return rollouts
     return replace(rollouts, weights={n: round(float(w), 4) for n, w in zip(names, fit, strict=True)})
+
+
+def with_log(path: Path, rollouts: Rollouts) -> Rollouts:
+    """Return the rollouts with what the log beside them tells: group size, evaluations, weights of the reward."""
+    from rlvitals.ingest.loading import load
+
+    if not path.is_dir():
+        return rollouts
+    try:
+        run = load(path, rollouts=False)
+    except InputError:
+        return rollouts
+    evaluated = frozenset(int(s) for series in run.evals.values() for s in series.step)
+    told = replace(rollouts, group_size=rollouts.group_size or run.config.group_size, evaluated=evaluated)
+    return with_weights(run, told) if told.reader.weights_unknown else told

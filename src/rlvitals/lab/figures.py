@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from rlvitals.report.words import counted
 from rlvitals.stats import wilson
 
 Z95 = 1.96
@@ -90,7 +91,7 @@ class Middle:
             return "none to judge"
         never = sum(math.isinf(v) for v in known)
         tail = f", never in {never}" if never else ""
-        return f"{steps(self.median)} (90%: {steps(self.quantile(0.9))}; {len(known)} runs{tail})"
+        return f"{steps(self.median)} (90%: {steps(self.quantile(0.9))}; {counted(len(known), 'run')}{tail})"
 
 
 def steps(value: float) -> str:

@@ -48,12 +48,16 @@ def size(kept: Kept) -> str:
     broken, control = rows_of(kept, "", Kind.FAULT), rows_of(kept, "", Kind.CONTROL)
     healthy = rows_of(kept, "", Kind.HEALTHY)
     seeds = sorted({r.seed for r in broken})
-    of = f", seeds {', '.join(str(s) for s in seeds)}" if seeds else ""
+    of = f", seed{'s' * (len(seeds) > 1)} {', '.join(str(s) for s in seeds)}" if seeds else ""
     return (
         f"{counted(len(broken), 'run')} of {counted(len({r.subject for r in broken}), 'fault')}{of}; "
-        f"{counted(len(control), 'control')}; {counted(len(healthy), 'healthy run')}; "
+        f"{_some(len(control), 'control')}; {_some(len(healthy), 'healthy run')}; "
         f"{sum(r.last for r in [*healthy, *control]):,} steps with nothing broken"
     )
+
+
+def _some(n: int, one: str) -> str:
+    return counted(n, one) if n else f"no {one}s"
 
 
 def figures(kept: Kept, layout: str, more: str) -> list[tuple[str, str]]:

@@ -31,13 +31,14 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class ArmResult:
-    """One arm: its interquartile mean over all seeds and held-out sets."""
+    """One arm: its interquartile mean over all seeds and the held-out sets of one scale."""
 
     name: str
     seeds: int
     iqm: Interval
     mean: float
     spread: float  # standard deviation over seeds of the mean over sets
+    scored_on: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,7 @@ class Contrast:
     winner: str
     seeds_needed: int
     because: str
+    scored_on: str = ""
 
 
 def iqm(scores: Float64) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -47,9 +47,15 @@ def compare(arms: Mapping[str, Sequence[Run]]) -> Comparison:
     pairs = tuple(
         compare_pair(first[base], first[other], diagnoses[base], diagnoses[other]) for other in names[1 : MAX_PAIRS + 1]
     )
-    scores, scored_on = _scores(arms)
-    results = tuple(arm_result(n, scores[n]) for n in names if n in scores)
-    contrasts = tuple(contrast(o, base, scores) for o in names[1:] if base in scores and o in scores)
+    scored = _scores(arms)
+    results = tuple(replace(arm_result(n, s[n]), scored_on=on) for on, s in scored.items() for n in names if n in s)
+    contrasts = tuple(
+        replace(contrast(o, base, s), scored_on=on)
+        for on, s in scored.items()
+        for o in names[1:]
+        if base in s and o in s
+    )
+    scored_on = "; ".join(scored) or "nothing that all runs share"
     if scored_on.startswith("training reward"):
         contrasts = tuple(_unsupported(c) for c in contrasts)
     choices = {
@@ -63,38 +69,47 @@ def compare(arms: Mapping[str, Sequence[Run]]) -> Comparison:
 
 def _unsupported(found: Contrast) -> Contrast:
     why = "only the training reward is there: it is a diagnostic, never a selection criterion (why GRPO training fails)"
-    return Contrast(found.a, found.b, found.difference, found.probability_of_improvement, "", found.seeds_needed, why)
+    return replace(found, winner="", because=why)
 
 
-def _scores(arms: Mapping[str, Sequence[Run]]) -> tuple[dict[str, Float64], str]:
-    """Return float64[seeds, tasks] per arm: last held-out scores on the sets that every run has, else the reward."""
+def _scores(arms: Mapping[str, Sequence[Run]]) -> dict[str, dict[str, Float64]]:
+    """Return float64[seeds, tasks] per arm: last held-out scores on the sets that every run has, else the reward.
+
+    Accuracies of several sets are averaged; a held-out reward has a scale of its own and stands by itself.
+    """
     runs = [run for group in arms.values() for run in group]
     shared = sorted(set.intersection(*({n for n, e in run.evals.items() if e.step.size} for run in runs)))
-    if shared:
-        scores = {
-            arm: np.array([[float(run.evals[name].score[-1]) for name in shared] for run in group])
-            for arm, group in arms.items()
-        }
-        if all(np.isfinite(s).all() for s in scores.values()):
-            return scores, f"last held-out score on {', '.join(shared)}"
+    whole = [n for n in shared if all(np.isfinite(run.evals[n].score[-1]) for run in runs)]
+    alike = [n for n in whole if all(run.evals[n].metric == "accuracy" for run in runs)]
+    found = {}
+    for names in (alike, *([n] for n in whole if n not in alike)):
+        if names:
+            found[f"last held-out score on {', '.join(names)}"] = {
+                arm: np.array([[float(run.evals[name].score[-1]) for name in names] for run in group])
+                for arm, group in arms.items()
+            }
+    if found:
+        return found
     if all(run.has("reward_mean") for run in runs):
         rewards = {
             arm: np.array([[float(np.nanmean(run.columns["reward_mean"][-LAST_ROWS:]))] for run in group])
             for arm, group in arms.items()
         }
-        return rewards, f"training reward over the last {LAST_ROWS} rows (no held-out set that all runs share)"
-    return {}, "nothing that all runs share"
+        return {f"training reward over the last {LAST_ROWS} rows (no held-out set that all runs share)": rewards}
+    return {}
 
 
 def _headline(contrasts: Sequence[Contrast], pairs: Sequence[Pair]) -> str:
     parts = []
+    several = len({c.scored_on for c in contrasts}) > 1
     for c in contrasts:
         spread = f"{c.difference.value:+.3g}"
         if math.isfinite(c.difference.low):
             spread += f" (95% interval {c.difference.low:.3g} to {c.difference.high:.3g})"
         said = f"{c.winner} is better" if c.winner else "no winner can be named"
         more = f"; about {c.seeds_needed} seeds per arm would tell a difference this large" if c.seeds_needed else ""
-        parts.append(f"{c.a} against {c.b}: {spread}; {said}: {c.because}{'' if c.winner else more}")
+        on = f" ({c.scored_on})" if several else ""
+        parts.append(f"{c.a} against {c.b}{on}: {spread}; {said}: {c.because}{'' if c.winner else more}")
     for pair in pairs:
         lasting = [p for p in pair.partings if p.lasting >= 0]
         if lasting:

@@ -16,6 +16,7 @@ PAIRED_CORRELATION = 0.5  # of two runs' rewards step by step; runs on the same 
 PAIRED_STEPS = 30  # common steps from which pairing is judged
 PART_Z = 3.3  # of a difference that has parted; two-sided 0.001, as many metrics are looked at
 WIDTH = 10  # steps whose mean difference is compared (convention)
+TOO_FEW = -2  # common values to say since when a difference lasts
 UNTIMELY = ("step_time_s", "tokens_per_s", "tokens_per_sec", "memory", "time", "throughput", "num_tokens", "epoch")
 
 
@@ -25,7 +26,8 @@ class Parting:
 
     Attributes:
         first: first step at which the logged values differ at all; -1 when every common value is the same.
-        lasting: first step from which the difference lasts beyond its noise; -1 when it never does.
+        lasting: first step from which the difference lasts beyond its noise; -1 when it never does, and TOO_FEW where
+            fewer than 2 x WIDTH common values leave that open.
         before, after: the two runs' levels over the last stretch.
     """
 
@@ -143,9 +145,12 @@ def _parting(name: str, steps: Int64, a: Float64, b: Float64) -> Parting:
 
 
 def _lasting(at: Int64, gap: Float64) -> int:
-    """Return the step from which the mean difference of `WIDTH` rows stays beyond its noise, -1 when it does not."""
+    """Return the step from which the mean difference of `WIDTH` rows stays beyond its noise, -1 when it does not.
+
+    TOO_FEW where there are not enough rows to tell.
+    """
     if gap.size < 2 * WIDTH:
-        return -1
+        return TOO_FEW
     total = np.concatenate([[0.0], np.cumsum(gap)])
     mean = (total[WIDTH:] - total[:-WIDTH]) / WIDTH
     noise = stats.noise_sd(gap)

@@ -112,6 +112,14 @@ class Rollouts:
                 split = np.full(batch.rows, "eval", dtype=object)
                 yield replace(batch, columns={**batch.columns, "split": split})
 
+    @property
+    def total(self) -> str:
+        """What stands for the reward where the dump has no total, "" where it has one."""
+        if self.weights:
+            total = " + ".join(f"{weight:g} x {name}" for name, weight in self.weights.items())
+            return f"{total}, as the logged rewards tell"
+        return "the plain sum of its components stands for it" if self.reader.weights_unknown else ""
+
     def notes(self) -> tuple[Note, ...]:
         """Return what the user should know of how the dump was read."""
         where = str(self.files[0]) if self.files else ""
@@ -119,11 +127,8 @@ class Rollouts:
         if self.sampled_share < 1.0:
             text += f"; text of {100 * self.sampled_share:.3g}% of them"
         notes = [Note(text, where, 0, self.count), *self.skips.notes()]
-        if self.weights:
-            total = " + ".join(f"{weight:g} x {name}" for name, weight in self.weights.items())
-            notes.append(Note(f"the dump has no total reward: {total}, as the logged rewards tell", where))
-        elif self.reader.weights_unknown:
-            notes.append(Note("the dump has no total reward: the plain sum of its components stands for it", where))
+        if self.total:
+            notes.append(Note(f"the dump has no total reward: {self.total}", where))
         if self.left_out:
             more = f" and {len(self.left_out) - 4} more" if len(self.left_out) > 4 else ""
             notes.append(Note(f"other dumps left out: {', '.join(self.left_out[:4])}{more}", where))

@@ -20,6 +20,7 @@ from rlvitals.audit.load import full_marks, load_rollouts
 from rlvitals.audit.score import Said, Session, agreement
 from rlvitals.auditresults import Score, folder_of, write
 from rlvitals.errors import Problem
+from rlvitals.ingest.trajectories import with_log
 from rlvitals.live.web import pages
 from rlvitals.live.web.api import shown_of
 from rlvitals.live.web.problems import Refused
@@ -37,7 +38,7 @@ class Desk:
     """One run's session: what was drawn, the answers, and the record that is written after each."""
 
     def __init__(self, path: Path) -> None:
-        rows = load_rollouts(path)
+        rows = load_rollouts(path, told=with_log)
         self.notes = rows.notes
         self.full = full_marks(rows.rows, None)
         self._drawn = draw(rows.rows, DRAWN)
