@@ -28,12 +28,15 @@ from rlvitals.check import (
     Verify,
 )
 from rlvitals.checks import companions, course
-from rlvitals.checks.common import fmt
+from rlvitals.checks.common import fmt, now, shift, start
 from rlvitals.view import View
 
 FEW_ROWS = 20  # below this the rise must also be monotone beyond doubt
 FEW_ROWS_Z = 2.3
 NEAR_LOWEST = 1.25  # times its lowest stretch: where a rise begins (convention)
+LOST = {"truncated_frac": "cut at the token budget", "parse_failure_frac": "unreadable"}
+LOST_ROWS = 20  # newest rows, as L001 looks at
+NOT_YET = 0.5  # of its share now: at the start it was at most this (convention)
 LOWEST_ROWS, LOWEST_PARTS = 5, 8  # that stretch: rows at least, and the part of all rows before that it takes
 
 
@@ -71,7 +74,7 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
         ">",
         level.start,
     )
-    return Fired(_finding(view, level, top, first))
+    return Fired(_finding(view, level, top, first, limits))
 
 
 def _monotone(view: View) -> bool:
@@ -82,15 +85,35 @@ def _monotone(view: View) -> bool:
     return score / np.sqrt(n * (n - 1) * (2 * n + 5) / 18) > FEW_ROWS_Z if n > 3 else False
 
 
-def _finding(view: View, level: course.Level, top: float, first: Evidence) -> Finding:
+def _finding(view: View, level: course.Level, top: float, first: Evidence, limits: Mapping[str, Threshold]) -> Finding:
     onset = _rise(view, level.start, top)
     rose = f"entropy ran away: {fmt(level.start)} to {fmt(level.now)} nats/token since {onset}"
     worse = companions.worse(view) or (companions.reward_fell(view, plain=True) if level.now > 2 * top else ())
     if worse:
         text = f"{rose}, and the policy got worse"
         return Finding(text, Action.ADJUST, Confidence.HIGH, onset, (first, *worse), "worse")
+    lost = _lost(view, limits["lost_share"])
+    if lost:
+        text = f"{rose}, and most completions are {' and '.join(LOST[e.metric] for e in lost)}"
+        return Finding(text, Action.ADJUST, Confidence.HIGH, onset, (first, *lost), "worse")
     text = f"{rose}; {companions.reward_words(view)}"
     return Finding(text, Action.WATCH, Confidence.MEDIUM, onset, (first,))
+
+
+def _lost(view: View, limit: Threshold) -> tuple[Evidence, ...]:
+    """Return the evidence that most completions came to nothing since the start, with a reward that did not rise."""
+    if shift(view, "reward_mean").low > 0:
+        return ()
+    out = []
+    for metric in LOST:
+        share, began = now(view, metric, LOST_ROWS), start(view, metric)
+        if share.n >= LOST_ROWS and share.mean >= limit.value and began <= NOT_YET * share.mean:
+            text = (
+                f"{metric} went from {fmt(began)} at the start to {fmt(share.mean)} over steps "
+                f"{share.steps[0]}-{share.steps[1]}; limit {limit}"
+            )
+            out.append(Evidence(metric, text, share.mean, "fraction", share.steps, limit, ">=", began))
+    return tuple(out)
 
 
 def _rise(view: View, start: float, top: float) -> Onset:
@@ -146,6 +169,9 @@ CHECK = Check(
         Threshold(
             "rise_nats", 1, "nats/token above the start", SourceKind.MEASURED, "docs/measurements.md: Entropy runaway"
         ),
+        Threshold(
+            "lost_share", 0.5, "of completions", SourceKind.DEFINITION, "most of what is sampled teaches nothing"
+        ),
         companions.REWARD_DROP_Z,
         companions.BESIDE_PLAIN,
         companions.REWARD_DROP_SHARE,
@@ -161,6 +187,7 @@ CHECK = Check(
         "E004",
         "K001",
         "R002",
+        "R004",
         "R014",
         "L001",
         "L002",
