@@ -94,7 +94,7 @@ def tied_groups() -> Run:
 
 
 def sampling_drift() -> Run:
-    """The sampler truncates with top-p: the mean ratio of trainer to sampler is the kept mass, 0.93; a gap is -log of it."""
+    """The sampler truncates with top-p: the mean ratio of trainer to sampler is the kept mass; gaps are -log of it."""
     return changed(
         sampler_ratio_mean=lambda v: after(v, 0.93 + 0.002 * NOISE[ONSET:]),
         logprob_gap_mean=lambda v: after(v, 0.074 + 0.002 * NOISE[ONSET:]),
