@@ -138,7 +138,7 @@ def lab() -> str:
         beside = "; ".join(f"{p.tool} {_of(p.named)}, {_of(p.accused)}" for p in peers if p.layout == layout)
         cells = (
             LOGS[layout],
-            f"{_of(named)} ({named.value:.0%})",
+            f"{_of(named)} ({named.value:.1%})",
             f"{well.value:.2f} ({well.events} in {well.steps:,})",
         )
         lines.append(f"| {' | '.join((*cells, beside))} |")

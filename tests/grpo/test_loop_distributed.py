@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +9,7 @@ from safetensors.torch import load_file
 
 from rlvitals.grpo.loop import train
 from tests.grpo.loops import PARTS, config, one_thread, rows
+from tests.grpo.processes import two_processes
 
 SCRIPT = """
 import sys
@@ -28,19 +26,7 @@ train(config(steps=2, recipe=sys.argv[2], lr=1e-3, save_every=1, micro_tokens=40
 def test_two_processes_make_the_update_of_one(tmp_path: Path, recipe: str) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
-    root = Path(__file__).parents[2]
-    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(root), "ACCELERATE_USE_CPU": "true"}
-    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0",
-              "--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"]  # fmt: skip
-    done = subprocess.run(
-        [*launch, str(script), str(tmp_path / "two"), recipe],
-        env=env,
-        cwd=root,
-        capture_output=True,
-        timeout=240,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr.decode()[-3000:]
+    two_processes(str(script), str(tmp_path / "two"), recipe)
     one_thread()
     train(config(steps=2, recipe=recipe, lr=1e-3, save_every=1), PARTS, folder=tmp_path / "one")
     for step in (1, 2):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,32 +13,16 @@ from rlvitals.grpo import distributed
 from rlvitals.grpo.loop import train
 from rlvitals.grpo.remote import merged_weights
 from tests.grpo.loops import PARTS, config, one_thread, rows, untrained
+from tests.grpo.processes import two_processes
 
-ROOT = Path(__file__).parents[2]
 SETTINGS = {"lr": 1e-3, "save_every": 1, "micro_tokens": 40}
 UNLIKE = ("ratio", "clip", "kl_old_new", "extra/ratio", "extra/optim")  # near 0 or 1: rounding alone
 
 
 def sharded(folder: Path, how: str, **settings: object) -> None:
     """Train in two processes; how: "whole" or "resume"."""
-    env = {
-        **os.environ,
-        "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}",
-        "ACCELERATE_USE_CPU": "true",
-    }
-    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--rdzv-backend", "c10d",
-              "--rdzv-endpoint", "localhost:0", "-m", "tests.grpo.sharded"]  # fmt: skip
     given = [f"{k}={v}" for k, v in settings.items()]
-    done = subprocess.run(
-        [*launch, str(folder), how, *given],
-        env=env,
-        cwd=ROOT,
-        capture_output=True,
-        timeout=240,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr.decode()[-3000:]
+    two_processes("-m", "tests.grpo.sharded", str(folder), how, *given)
 
 
 def apart(one: Path, two: Path, step: int) -> float:

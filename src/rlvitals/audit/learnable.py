@@ -154,18 +154,11 @@ def at_k(tasks: Sequence[Task], k: int, what: str) -> AtK:
     """
     direct = all(t.n >= k for t in tasks)
     values = _values(tasks, k, what, direct)
+    if direct or len(values) < 2 or min(values) == max(values):
+        return AtK(k, *_mean_interval(values), not direct)
     mean = sum(values) / len(values)
-    if len(values) < 2:
-        return AtK(k, mean, 0.0, 1.0, not direct)
-    if min(values) == max(values):  # all tasks alike: the interval of a proportion over tasks
-        low, high = stats.wilson(mean * len(values), len(values))
-        return AtK(k, mean, low, high, not direct)
-    if direct:
-        sd = math.sqrt(sum((v - mean) ** 2 for v in values) / (len(values) - 1))
-        half = Z * sd / math.sqrt(len(values))
-    else:
-        half = student_quantile(Z, max(min(FOLDS, len(tasks)) - 1, 1)) * _jackknife(tasks, k, what)
-    return AtK(k, mean, max(mean - half, 0.0), min(mean + half, 1.0), not direct)
+    half = student_quantile(Z, max(min(FOLDS, len(tasks)) - 1, 1)) * _jackknife(tasks, k, what)
+    return AtK(k, mean, max(mean - half, 0.0), min(mean + half, 1.0), True)
 
 
 def reward_ties(rows: Sequence[Row]) -> tuple[AtK, ...]:
@@ -188,7 +181,7 @@ def reward_ties(rows: Sequence[Row]) -> tuple[AtK, ...]:
 
 
 def _mean_interval(values: Sequence[float]) -> tuple[float, float, float]:
-    """Return the mean over tasks with its 95% interval, Wilson's where all tasks are alike."""
+    """Return the mean over tasks with its 95% interval, that of a proportion over tasks where all are alike."""
     mean = sum(values) / len(values)
     if len(values) < 2:
         return mean, 0.0, 1.0

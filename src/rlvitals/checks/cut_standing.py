@@ -49,12 +49,12 @@ def stands(view: View) -> Standing | None:
     since = int(view.recent("reward_mean")[0][-LAST:][0])
     since = min(since, (view.first_seen("reward_mean") + view.step) // 2)
     cut, reward = (view.trace(m) for m in ("truncated_frac", "reward_mean"))
-    value, share = reward.value[reward.first >= since], cut.value[cut.first >= since]
+    late = reward.first >= since
+    value, at, share = reward.value[late], reward.step[late], cut.value[cut.first >= since]
     third = value.size // 3
     moved = stats.change(value[:third], value[-third:], z=BOUND_Z)
     level = stats.mean(value)
     room = scale.high - level
-    at = reward.step[reward.first >= since]
     between = float(at[-third:].mean() - at[:third].mean())
     return Standing(
         stats.mean(view.head("truncated_frac", FIRST)),

@@ -124,9 +124,7 @@ def _falling(name: str, view: View, held: Held, limits: Mapping[str, Threshold])
 
 def _fell(held: Held, whole: Transfer, limits: Mapping[str, Threshold]) -> bool:
     """True when held-out surely fell over the whole run by a share of its range, where that range is known."""
-    known = (
-        held.metric == "accuracy" or whole.scale.seen
-    )  # the spread of step means is no range: shares of it are large
+    known = held.metric == "accuracy" or whole.scale.seen  # the spread of step means is no range
     return known and whole.evals >= FALL_EVALS and whole.held_high < limits["held_fall"].value
 
 

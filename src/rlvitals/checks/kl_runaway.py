@@ -42,8 +42,7 @@ JUMP_ROWS = 60  # rows before a jump that give the level it is compared with
 SKIP_ROWS = 30  # rows at the start in which KL rises from nothing
 ENTROPY_MOVED = 3.0  # times up or down against its own start: the policy as a whole has changed
 FAR_GROWN = 3.0  # times the first values: a policy that starts away from its reference has not left it
-PER_TOKEN = ("TRL", "unsloth", "ms-swift", "verl")  # trainers that log KL per token; the unit is unknown elsewhere
-OWN = "rlvitals train"  # logs KL per token too
+PER_TOKEN = ("rlvitals train", "TRL", "unsloth", "ms-swift", "verl")  # log KL per token; the unit is unknown elsewhere
 NEAR_SHARE = 0.1  # of the level after the first updates: a run whose first rows are above it did not leap
 WORDS = {
     "jump": "KL to the reference jumped",
@@ -199,7 +198,7 @@ def _beside_far(view: View, limits: Mapping[str, Threshold]) -> tuple[Evidence, 
 def _per_token(view: View) -> bool:
     """Return whether KL is known to be logged per token; with losses that are sums verl's is one of sequences."""
     summed = "sum" in (view.config.loss_aggregation or "")
-    return view.trainer.name in (*PER_TOKEN, OWN) and not (summed and view.trainer.name == "verl")
+    return view.trainer.name in PER_TOKEN and not (summed and view.trainer.name == "verl")
 
 
 def _leapt(view: View, limits: Mapping[str, Threshold]) -> Finding | None:

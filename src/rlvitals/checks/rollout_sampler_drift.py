@@ -35,9 +35,7 @@ from rlvitals.view import View
 ROWS = 50  # recent rows
 LEAST_ROWS = 15
 RISE_ROWS = 60  # rows in which a reward that can rise has risen beyond its noise (convention)
-LEAST_GAP = (
-    0.9  # of the missing mass: tokens that gained it differ by its whole or more (definition; a tenth for rounding)
-)
+LEAST_GAP = 0.9  # of the missing mass: tokens that gained it differ by all of it (definition; a tenth for rounding)
 LOWEST_KEPT = 0.8  # a mean ratio below this is no kept mass of any usual top-p: another fault
 
 
@@ -136,13 +134,13 @@ def _kept_mass(view: View, limits: Mapping[str, Threshold]) -> Finding | str:
     evidence = Evidence("sampler_ratio_mean", f"{seen}{known}; limit {limit}", mean, "ratio", where, limit, "<", 1.0)
     what = f"the sampler keeps about {100 * mean:.1f}% of the probability mass (top-p, top-k or min-p){known}"
     onset = onset_of(view, "sampler_ratio_mean", LOWEST_KEPT, limit.value)
-    gap = _gap(view) / (1 - mean)
+    gap = _gap(view, mean)
     if gap < LEAST_GAP:
         return (
             f"{seen}, while the log-probabilities differ by {fmt(gap)} times what is missing: the ratio is one of "
             "whole sequences, or was cut, and tells nothing of the mass"
         )
-    one_sided = _one_sided(view, mean, limits)
+    one_sided = _one_sided(view, gap, mean, limits)
     if one_sided is not None and mean < limits["kept_mass_least"].value:
         least = limits["kept_mass_least"]
         moves = replace(evidence, text=f"{seen}{known}; limit {least}", threshold=least)
@@ -157,13 +155,13 @@ def _kept_mass(view: View, limits: Mapping[str, Threshold]) -> Finding | str:
     return Finding(what, Action.ADJUST, Confidence.MEDIUM, onset, (evidence, flat), "truncated")
 
 
-def _gap(view: View) -> float:
-    """Return the mean size of the gap between log-probabilities, nats; NaN where too few are logged."""
+def _gap(view: View, mass: float) -> float:
+    """Return the mean gap between log-probabilities, nats per missing mass; NaN where too few are logged."""
     gaps = view.recent("logprob_gap_mean", ROWS)[1]
-    return float(np.abs(gaps).mean()) if gaps.size >= LEAST_ROWS else math.nan
+    return float(np.abs(gaps).mean()) / (1 - mass) if gaps.size >= LEAST_ROWS else math.nan
 
 
-def _one_sided(view: View, mass: float, limits: Mapping[str, Threshold]) -> Evidence | None:
+def _one_sided(view: View, gap: float, mass: float, limits: Mapping[str, Threshold]) -> Evidence | None:
     """Return the evidence that the gaps all have one sign, None where they have both or aren't logged.
 
     A sampler that leaves tokens out makes every other one likelier, by 1 / kept: the mean gap is then the mean of
@@ -171,15 +169,15 @@ def _one_sided(view: View, mass: float, limits: Mapping[str, Threshold]) -> Evid
     whose size is many times what is left of them in the mean ratio.
     """
     steps = view.recent("logprob_gap_mean", ROWS)[0]
-    limit, gap = limits["one_sided"], _gap(view)
-    if not gap < limit.value * (1 - mass):
+    limit = limits["one_sided"]
+    if not gap < limit.value:
         return None
     text = (
-        f"the log-probabilities differ by {fmt(gap)} nats on average, {fmt(gap / (1 - mass))} times the mass that is "
+        f"the log-probabilities differ by {fmt(gap * (1 - mass))} nats on average, {fmt(gap)} times the mass that is "
         f"missing: all in one direction; limit {limit}"
     )
     where = (int(steps[0]), int(steps[-1]))
-    return Evidence("logprob_gap_mean", text, gap / (1 - mass), limit.unit, where, limit, "<", 1.0)
+    return Evidence("logprob_gap_mean", text, gap, limit.unit, where, limit, "<", 1.0)
 
 
 _BASIS = "docs/measurements.md: Sampler identities"

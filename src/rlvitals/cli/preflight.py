@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlvitals.cli.audit_common import FORMATS, Format, Map, RunDir, finish, read_rollouts, record_folder, say
-from rlvitals.cli.common import Exit, leave, one_of, pairs
-from rlvitals.errors import InputError, Problem
+from rlvitals.cli.audit_common import Format, Map, RunDir, finish, options, read_rollouts, record_folder, say
+from rlvitals.cli.common import Exit, leave, one_of
+from rlvitals.errors import Problem
 
 if TYPE_CHECKING:
     from rlvitals.audit.rows import Row
@@ -165,15 +165,11 @@ def preflight(
     Exit code 2: wrong usage, or an input that cannot be read
     Exit code 3: more samples are needed
     """
-    problems: list[Problem] = []
-    one_of(format, FORMATS, "--format", problems)
-    mapping = pairs(map_ or (), "--map", "COLUMN=KEY", problems)
     source = Source(tasks, model, endpoint, reward, env, calling)
-    problems += _usage(rollouts, source, solver)
+    problems = _usage(rollouts, source, solver)
     if solved_at is not None and not math.isfinite(solved_at):
         problems.append(Problem("not a reward", "--solved-at", str(solved_at), "a finite number"))
-    if problems:
-        raise InputError(*problems)
+    mapping = options(map_, format, *problems)
     from rlvitals.audit.learnable import examine_rollouts, with_solver
     from rlvitals.audit.load import load_tasks, out_of_reach
     from rlvitals.audit.sample import Sampling

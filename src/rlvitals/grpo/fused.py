@@ -7,7 +7,7 @@ Gradients with z: d logp = onehot - p, d H = -p (log p + H).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 import torch
@@ -70,9 +70,14 @@ def tile(hidden: Tensor, weight: Tensor, temperature: float, keep: Tensor | None
     if temperature != 1.0:
         z.div_(temperature)
     if keep is not None:
-        bits = keep[:, :, None].bitwise_right_shift(torch.arange(8, dtype=torch.uint8, device=keep.device)) & 1
-        z.masked_fill_(bits.view(keep.shape[0], -1)[:, : z.shape[1]] == 0, NEVER)
+        z.masked_fill_(unpack_keep(keep, z.shape[1]).logical_not_(), NEVER)
     return z
+
+
+def unpack_keep(keep_NV8: Tensor, size: int) -> Tensor:
+    """Return the mask (N, size) that `pack_keep` packed."""
+    bits = keep_NV8[:, :, None].bitwise_right_shift(torch.arange(8, dtype=torch.uint8, device=keep_NV8.device)) & 1
+    return bits.view(keep_NV8.shape[0], -1)[:, :size].bool()
 
 
 def kept_bits(keep: Tensor | None, rows: slice, cols: slice) -> Tensor | None:
@@ -107,32 +112,45 @@ class _Fused(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, Tensor | None, None, None, None]:
         hidden, weight, ids, lse, entropy, keep = ctx.saved_tensors
         grad_logp, grad_entropy = grads
-        for_hidden, for_weight = ctx.needs_input_grad[:2]
-        kind = wide_type(hidden.dtype)
-        d_hidden = torch.zeros_like(hidden, dtype=kind) if for_hidden else None
-        d_weight = torch.empty_like(weight) if for_weight else None
-        for cols in spans(weight.shape[0], ENTRIES):
-            d_cols = torch.zeros_like(weight[cols], dtype=kind) if for_weight else None
-            for rows in spans(hidden.shape[0], TOKENS):
-                z = tile(hidden[rows], weight[cols], ctx.temperature, kept_bits(keep, rows, cols))
-                dz = _logit_gradient(
-                    z, lse[rows], entropy[rows],
-                    None if grad_logp is None else grad_logp[rows],
-                    None if grad_entropy is None else grad_entropy[rows],
-                    _targets(ids[rows], cols),
-                )  # fmt: skip
-                dz = dz.div_(ctx.temperature).to(hidden.dtype)
-                # one product at a time: in bfloat16 each is rounded once, and all of them add up in float32
-                if d_hidden is not None:
-                    add_product(d_hidden[rows], dz, weight[cols])
-                if d_cols is not None:
-                    add_product(d_cols, dz.T, hidden[rows])
-            if d_weight is not None and d_cols is not None:
-                d_weight[cols] = d_cols.to(weight.dtype)
-        return (None if d_hidden is None else d_hidden.to(hidden.dtype)), d_weight, None, None, None
+
+        def slope(rows: slice, cols: slice) -> Tensor:
+            z = tile(hidden[rows], weight[cols], ctx.temperature, kept_bits(keep, rows, cols))
+            return _logit_gradient(
+                z, lse[rows], entropy[rows],
+                None if grad_logp is None else grad_logp[rows],
+                None if grad_entropy is None else grad_entropy[rows],
+                _targets(ids[rows], cols),
+            )  # fmt: skip
+
+        return *gradients(hidden, weight, ctx.temperature, ctx.needs_input_grad, slope), None, None, None
 
 
-def add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
+def gradients(
+    hidden: Tensor, weight: Tensor, temperature: float, needed: Sequence[bool],
+    slope: Callable[[slice, slice], Tensor],
+) -> tuple[Tensor | None, Tensor | None]:  # fmt: skip
+    """Return the gradients with hidden states and weight, tile by tile, None for what is not needed.
+
+    `slope` gives that with z of one tile (rows, columns).
+    """
+    kind = wide_type(hidden.dtype)
+    d_hidden = torch.zeros_like(hidden, dtype=kind) if needed[0] else None
+    d_weight = torch.empty_like(weight) if needed[1] else None
+    for cols in spans(weight.shape[0], ENTRIES):
+        d_cols = torch.zeros_like(weight[cols], dtype=kind) if needed[1] else None
+        for rows in spans(hidden.shape[0], TOKENS):
+            dz = slope(rows, cols).div_(temperature).to(hidden.dtype)
+            # one product at a time: in bfloat16 each is rounded once, and all of them add up in float32
+            if d_hidden is not None:
+                _add_product(d_hidden[rows], dz, weight[cols])
+            if d_cols is not None:
+                _add_product(d_cols, dz.T, hidden[rows])
+        if d_weight is not None and d_cols is not None:
+            d_weight[cols] = d_cols.to(weight.dtype)
+    return (None if d_hidden is None else d_hidden.to(hidden.dtype)), d_weight
+
+
+def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
     """Add left @ right to total in place, in the type of total."""
     if left.dtype == total.dtype:
         total.addmm_(left, right)

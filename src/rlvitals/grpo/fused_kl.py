@@ -14,7 +14,7 @@ from torch import Tensor
 
 from rlvitals.grpo import fused
 from rlvitals.grpo.entropy import NEVER
-from rlvitals.grpo.fused import add_product, kept_bits, spans, tile, wide_type
+from rlvitals.grpo.fused import gradients, kept_bits, spans, tile, wide_type
 
 
 def fused_kl_N(
@@ -73,28 +73,17 @@ class _FusedKl(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None, None, None, None]:
         hidden, weight, ref_hidden, ref_weight, lse, ref_lse, divergence, keep = ctx.saved_tensors
         (grad,) = grads
-        for_hidden, for_weight = ctx.needs_input_grad[:2]
         kind = wide_type(hidden.dtype)
-        d_hidden = torch.zeros_like(hidden, dtype=kind) if for_hidden else None
-        d_weight = torch.empty_like(weight) if for_weight else None
-        for cols in spans(weight.shape[0], fused.ENTRIES):
-            d_cols = torch.zeros_like(weight[cols], dtype=kind) if for_weight else None
-            for rows in spans(hidden.shape[0], fused.TOKENS):
-                kept = kept_bits(keep, rows, cols)
-                logp = tile(hidden[rows], weight[cols], ctx.temperature, kept).sub_(lse[rows, None])
-                logq = (
-                    tile(ref_hidden[rows], ref_weight[cols], ctx.temperature, kept).to(kind).sub_(ref_lse[rows, None])
-                )
-                scale = logq.neg_().add_(logp).sub_(divergence[rows, None])
-                dz = logp.exp_().mul_(scale).mul_(grad[rows, None])
-                dz = dz.div_(ctx.temperature).to(hidden.dtype)
-                if d_hidden is not None:
-                    add_product(d_hidden[rows], dz, weight[cols])
-                if d_cols is not None:
-                    add_product(d_cols, dz.T, hidden[rows])
-            if d_weight is not None and d_cols is not None:
-                d_weight[cols] = d_cols.to(weight.dtype)
-        return (None if d_hidden is None else d_hidden.to(hidden.dtype)), d_weight, None, None, None, None
+
+        def slope(rows: slice, cols: slice) -> Tensor:
+            kept = kept_bits(keep, rows, cols)
+            logp = tile(hidden[rows], weight[cols], ctx.temperature, kept).sub_(lse[rows, None])
+            logq = tile(ref_hidden[rows], ref_weight[cols], ctx.temperature, kept).to(kind).sub_(ref_lse[rows, None])
+            scale = logq.neg_().add_(logp).sub_(divergence[rows, None])
+            return logp.exp_().mul_(scale).mul_(grad[rows, None])
+
+        needed = ctx.needs_input_grad
+        return *gradients(hidden, weight, ctx.temperature, needed, slope), None, None, None, None
 
 
 def _absorb(z: Tensor, y: Tensor, top: Tensor, ref_top: Tensor, mass: Tensor, ref_mass: Tensor, apart: Tensor) -> None:

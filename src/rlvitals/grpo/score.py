@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from rlvitals.grpo.entropy import kept_logits_NV, logp_entropy_N, wide
-from rlvitals.grpo.fused import fused_logp_entropy_N
+from rlvitals.grpo.fused import fused_logp_entropy_N, unpack_keep
 from rlvitals.grpo.fused_kl import fused_kl_N
 from rlvitals.grpo.kl import exact_BT
 from rlvitals.grpo.packing import Packed, micro_batches
@@ -115,12 +115,7 @@ def _kept(logits_NV: Tensor, keep_NV8: Tensor | None, targets_N: Tensor) -> Tens
     """Return logits within the kept sets, all of them without any."""
     if keep_NV8 is None:
         return logits_NV
-    return kept_logits_NV(logits_NV, _unpack(keep_NV8, logits_NV.shape[1]), targets_N)
-
-
-def _unpack(keep_NV8: Tensor, size: int) -> Tensor:
-    bits = keep_NV8[:, :, None].bitwise_right_shift(torch.arange(8, dtype=torch.uint8, device=keep_NV8.device)) & 1
-    return bits.view(keep_NV8.shape[0], -1)[:, :size].bool()
+    return kept_logits_NV(logits_NV, unpack_keep(keep_NV8, logits_NV.shape[1]), targets_N)
 
 
 def spread_BT(values_N: Tensor, mask_BT: Tensor) -> Tensor:

@@ -55,12 +55,14 @@ def standing(then: Diagnosis, now: Diagnosis, whole: Diagnosis, first: int) -> t
     return tuple(found.values())
 
 
-def emerged(then: Diagnosis, now: Diagnosis, whole: Diagnosis, first: int) -> tuple[Cause, ...]:
-    """Return the causes that ask for a move after the fix and are surely new.
+def emerged(
+    then: Diagnosis, now: Diagnosis, whole: Diagnosis, first: int, active: Sequence[Standing]
+) -> tuple[Cause, ...]:
+    """Return the causes that ask for a move after the fix and are surely new; `active` are those that are not.
 
     Where nothing asked for a fix, what only the whole run shows counts too: no mended fault can be mistaken for it.
     """
-    old = {s.id for s in standing(then, now, whole, first)}
+    old = {s.id for s in active}
     known = {i for c in then.causes for i in (c.id, *(q.id for q in c.consequences))} | old
     later = [c for c in now.causes if c.asks_for_a_move and c.id not in known]
     if not _asked(then):

@@ -66,7 +66,7 @@ def verify(earlier: Run, later: Run) -> Verification:
     active = standing(then, now, whole, first)
     own = [*_own(causes, now, whole, view), *(_still(s, view) for s in active)]
     items = [*own, *runbook_items(view, view_of(earlier))]
-    worse = tuple(f"{c.id} {c.name}" for c in emerged(then, now, whole, first))
+    worse = tuple(f"{c.id} {c.name}" for c in emerged(then, now, whole, first, active))
     still_there = any(i.state is State.FAILS for i in own)
     old = (*causes, *active)
     answer, needed = _answer(bool(old), items, () if still_there else worse)
