@@ -18,8 +18,8 @@ PACKAGE = SRC / "rlvitals"
 # What each part may import of the package. A part is a module or a folder directly under rlvitals; lazy imports count
 # too. "rlvitals" itself holds the version and the lazy public names.
 MODEL = frozenset({"schema", "errors"})
-JUDGE = MODEL | {"metrics", "stats", "store", "view", "check", "auditresults"}
-ENGINE = JUDGE | {"checks", "engine"}
+JUDGE = MODEL | {"metrics", "stats", "onsets", "shares", "store", "view", "check", "auditresults"}
+ENGINE = JUDGE | {"checks", "blind", "engine"}
 ANSWER = ENGINE | {"diagnosis", "plan", "rollback", "conclude"}
 INGEST = MODEL | {"metrics", "runconfig", "settings", "auditresults"}
 ALLOWED: dict[str, frozenset[str]] = {
@@ -30,6 +30,8 @@ ALLOWED: dict[str, frozenset[str]] = {
     "metrics": MODEL | {"metric", "metrics_rollouts"},
     "tails": frozenset(),
     "stats": MODEL | {"tails"},
+    "onsets": MODEL | {"stats"},
+    "shares": frozenset(),
     "runconfig": MODEL,
     "runbook": MODEL | {"stats"},
     "settings": MODEL | {"metrics", "runconfig"},
@@ -42,7 +44,8 @@ ALLOWED: dict[str, frozenset[str]] = {
     "view": MODEL | {"metrics", "store"},
     "check": MODEL | {"metrics", "stats", "auditresults"},
     "checks": JUDGE | {"rlvitals"},
-    "engine": JUDGE,
+    "blind": JUDGE,
+    "engine": JUDGE | {"blind"},
     "diagnosis": JUDGE | {"engine"},
     "plan": JUDGE | {"diagnosis"},
     "rollback": JUDGE | {"checks", "diagnosis"},
@@ -53,7 +56,8 @@ ALLOWED: dict[str, frozenset[str]] = {
     "reference": ANSWER | {"ingest", "false_alarms", "runconfig"},
     "report": ANSWER | {"rlvitals"},
     "audit": MODEL
-    | {"metrics", "stats", "tails", "env", "worker", "rollouts", "settings", "runconfig", "auditresults", "rlvitals"},
+    | {"metrics", "stats", "shares", "tails", "env", "worker", "rollouts", "settings", "runconfig", "auditresults"}
+    | {"rlvitals"},
     "live": ANSWER | {"ingest", "settings", "report", "rollouts", "env", "runconfig", "audit", "reference", "rlvitals"},
     "record": ANSWER | INGEST | {"ingest", "rollouts", "report", "tails", "rlvitals"},
     # the reference trainer: torch lives here

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rlvitals import stats, tails
+from rlvitals import onsets, shares, stats, tails
 
 
 def ar(rng: np.random.Generator, n: int, phi: float) -> np.ndarray:
@@ -79,9 +79,9 @@ def test_moments_and_fast_sums_are_those_of_numpy() -> None:
 
 
 def test_wilson_at_known_values() -> None:
-    low, high = stats.wilson(0, 64)
+    low, high = shares.wilson(0, 64)
     assert (low, high) == (pytest.approx(0.0, abs=1e-12), pytest.approx(0.05662406, abs=2e-5))
-    assert stats.wilson(0, 0) == (0.0, 1.0)
+    assert shares.wilson(0, 0) == (0.0, 1.0)
 
 
 def test_blocks_equal_plain_medians() -> None:
@@ -98,7 +98,7 @@ def test_split_errors_equal_brute_force() -> None:
     rng = np.random.default_rng(8)
     x = np.sort(rng.uniform(0, 1000, 60))
     y = 5e4 + rng.normal(size=60)
-    got = stats._split_errors(x, y)
+    got = onsets._split_errors(x, y)
     for k in range(1, 59):
         level = y[: k + 1].mean()
         dx, dy = x[k:] - x[k], y[k:] - level
@@ -112,7 +112,7 @@ def test_onset_interval_covers_a_change_of_slope() -> None:
     inside = 0
     for _ in range(50):
         y = np.concatenate([np.zeros(60), np.linspace(0, 2, 60)]) + rng.normal(0, 0.1, 120)
-        interval = stats.split_onset(np.arange(120.0), y)
+        interval = onsets.split_onset(np.arange(120.0), y)
         assert interval is not None
         inside += interval[0] - 5 <= 60 <= interval[1] + 5
     assert inside >= 45
@@ -120,14 +120,14 @@ def test_onset_interval_covers_a_change_of_slope() -> None:
 
 def test_first_lasting() -> None:
     hit = np.array([0, 1, 0, 0, 1, 1, 1, 0, 1, 1], dtype=bool)
-    assert stats.first_lasting(np.arange(10.0), hit) == 4
-    assert stats.first_lasting(np.arange(10.0), np.append(hit, False)) is None
+    assert onsets.first_lasting(np.arange(10.0), hit) == 4
+    assert onsets.first_lasting(np.arange(10.0), np.append(hit, False)) is None
 
 
 def test_zero_variance_law() -> None:
-    assert stats.zero_variance_law(0.1, 4) == pytest.approx(0.6562)
-    assert stats.zero_variance_law(0.5, 8) == pytest.approx(2 * 0.5**8)
-    assert math.isnan(stats.zero_variance_law(1.2, 8))
+    assert shares.zero_variance_law(0.1, 4) == pytest.approx(0.6562)
+    assert shares.zero_variance_law(0.5, 8) == pytest.approx(2 * 0.5**8)
+    assert math.isnan(shares.zero_variance_law(1.2, 8))
 
 
 def test_noise_ignores_a_slow_trend() -> None:

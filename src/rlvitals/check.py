@@ -177,11 +177,29 @@ class Clear:
 
 
 @dataclass(frozen=True, slots=True)
+class Few:
+    """A series of which fewer values were logged than a check needs."""
+
+    metric: str
+    have: int
+    needed: int
+
+    def __str__(self) -> str:
+        return f"{self.have} logged values of {self.metric}; {self.needed} are needed"
+
+
+@dataclass(frozen=True, slots=True)
 class NoData:
-    """Could not look. `missing` are canonical metrics or config fields; the report adds how to log them."""
+    """Could not look. `missing` are canonical metrics or config fields; the report adds how to log them.
+
+    A check may name what it looked for: the engine takes what is there off `missing` and sets `few` and `unmeasured`,
+    metrics that were logged as a constant 0 or as NaN and so say nothing (see `blind.py`).
+    """
 
     missing: tuple[str, ...]
     reason: str = ""
+    few: tuple[Few, ...] = ()
+    unmeasured: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

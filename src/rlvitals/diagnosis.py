@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from rlvitals.check import MOVES, Action, Finding, Onset, Outcome, Rollback, Verdict, Verify
+from rlvitals.check import MOVES, Action, Few, Finding, Onset, Outcome, Rollback, Verdict, Verify
 from rlvitals.engine import Incident
 from rlvitals.schema import Run, SharedPhrase
 
@@ -48,7 +48,7 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class BlindSpot:
-    """A check that could not look, and what would let it."""
+    """A check that could not look, and what would let it: what is missing, and of what there is too little."""
 
     id: str
     name: str
@@ -56,6 +56,7 @@ class BlindSpot:
     missing: tuple[str, ...]
     how_to_log: tuple[str, ...]
     reason: str = ""
+    few: tuple[Few, ...] = ()  # `reason` begins with the same in words
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rlvitals.auditresults import CLASSES, UNKNOWN, newest
+from rlvitals.blind import explained, met
 from rlvitals.check import (
     SEVERITY,
     Check,
@@ -21,7 +21,6 @@ from rlvitals.check import (
     Crashed,
     Finding,
     Fired,
-    Needs,
     NoData,
     NotApplicable,
     Onset,
@@ -224,6 +223,8 @@ class Engine:
         incidents: list[Incident] = []
         for check in self.checks:
             outcome = self._judge(check, view)
+            if isinstance(outcome, NoData):
+                outcome = explained(check, outcome, view)
             track = self._tracks[check.id]
             looks = track.fired + (self._looked_at != self.store.n)  # a look just recorded does not count twice
             if isinstance(outcome, Fired) and track.open is None and looks < check.patience:
@@ -248,9 +249,8 @@ class Engine:
         return view
 
     def _judge(self, check: Check, view: View) -> Outcome:
-        missing = unmet(check, view)
-        if missing is not None:
-            return missing
+        if not met(check, view):
+            return NoData(())  # `examine` says of what
         view.state = self._folds.get(check.id)  # the view is this look's own: a copy per check would only cost time
         if isinstance(view.state, Crashed):
             return view.state
@@ -275,40 +275,6 @@ def user_limits(check: Check, limits: Mapping[str, float]) -> dict[str, Threshol
         mine = limits.get(key)
         out[t.name] = t if mine is None else Threshold(t.name, mine, t.unit, SourceKind.USER, "rlvitals.toml")
     return out
-
-
-def unmet(check: Check, view: View) -> NoData | None:
-    """Return what a check lacks, or None when it can look."""
-    needs = check.needs
-    if needs.audit is not None and not newest(view.audits, CLASSES[needs.audit]):
-        return NoData((f"audit:{needs.audit}",), UNKNOWN[needs.audit])
-    if _met(needs, view):
-        return None
-    missing = tuple(m for m in needs.all_of if not _available(m, view, needs.rows))
-    if needs.any_of and not any(_available(m, view, needs.rows) for m in needs.any_of):
-        missing = (*missing, *needs.any_of)
-    missing = (*missing, *(f for f in needs.config if getattr(view.config, f) is None))
-    seen = [m for m in missing if m in view.store.names and view.count(m) > 0]
-    if seen and len(seen) == len(missing):
-        return NoData(missing, f"needs {needs.rows} logged values of {', '.join(seen)}")
-    return NoData(missing)
-
-
-def _met(needs: Needs, view: View) -> bool:
-    for metric in needs.all_of:
-        if not _available(metric, view, needs.rows):
-            return False
-    if needs.any_of and not any(_available(m, view, needs.rows) for m in needs.any_of):
-        return False
-    return all(getattr(view.config, f) is not None for f in needs.config)
-
-
-def _available(metric: str, view: View, rows: int) -> bool:
-    if metric == "held-out":
-        return any(h.step.size >= rows for h in view.evals.values())
-    if metric.endswith("/"):
-        return any(view.has(name, rows) for name in view.family(metric))
-    return view.has(metric, rows)
 
 
 def run_engine(

@@ -205,23 +205,18 @@ def _earliest_tied(checkpoints: list[Event], view: View) -> Event | None:
     held = _longest(view)
     if held is None or held.step.size < 2:
         return None
-    scored = [(c, *_score_at(held, c.step or 0)) for c in checkpoints]
-    known = [(c, s, se) for c, s, se in scored if math.isfinite(s)]
-    if not known:
+    error = errors(held)
+    scored = [(c, at) for c in checkpoints if (at := _nearest(held, c.step or 0)) is not None]
+    if not scored:
         return None
-    best = max(known, key=lambda item: item[1])
-    return next((c for c, s, _ in known if s >= best[1] - best[2]), None)
+    best = max((at for _, at in scored), key=lambda at: float(held.score[at]))
+    slack = float(error[best]) if math.isfinite(error[best]) else 0.0  # where no error is known the best stands alone
+    return next((c for c, at in scored if held.score[at] >= held.score[best] - slack), None)
 
 
-def _score_at(held: Held, step: int) -> tuple[float, float]:
-    """Return (score, its standard error) of the evaluation nearest to a checkpoint, NaN if none is near."""
+def _nearest(held: Held, step: int) -> int | None:
+    """Return the index of the evaluation nearest to a checkpoint, None where none is near."""
     at = int(np.argmin(np.abs(held.step - step)))
     gap = float(np.median(np.diff(held.step))) if held.step.size > 1 else 0.0
-    if abs(int(held.step[at]) - step) > gap / 2:
-        return math.nan, math.nan
-    se = float(held.stderr[at])
-    if not math.isfinite(se) and held.items > 0 and 0 <= held.score[at] <= 1:
-        se = math.sqrt(held.score[at] * (1 - held.score[at]) / held.items)
-    if not math.isfinite(se):
-        se = float(np.std(np.diff(held.score)) / math.sqrt(2)) if held.score.size > 2 else 0.0
-    return float(held.score[at]), se
+    near = abs(int(held.step[at]) - step) <= gap / 2
+    return at if near and math.isfinite(held.score[at]) else None

@@ -280,16 +280,6 @@ def _kendall_variance(y: Float64) -> float:
     return variance / 18
 
 
-def wilson(successes: float, n: float, z: float = 1.96) -> tuple[float, float]:
-    """Return Wilson's interval of a proportion; (0, 1) for n = 0."""
-    if n <= 0:
-        return (0.0, 1.0)
-    p = successes / n
-    centre = p + z * z / (2 * n)
-    half = z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    return (max((centre - half) / (1 + z * z / n), 0.0), min((centre + half) / (1 + z * z / n), 1.0))
-
-
 def mad_sd(y: Float64) -> float:
     """Return the standard deviation estimated from the median absolute deviation; NaN when empty."""
     y = finite(y)
@@ -345,58 +335,3 @@ def change_of(early: Moments, late: Moments, *, z: float = 1.96) -> Change:
     difference = late.mean - early.mean
     half = z * math.sqrt(early.error2 + late.error2)
     return Change(early.mean, late.mean, difference, difference - half, difference + half, early.n + late.n)
-
-
-def split_onset(x: Float64, y: Float64) -> tuple[float, float] | None:
-    """Return the interval of x in which a level or slope change of y most likely began; None under 6 points.
-
-    Least squares over all splits into a flat part and a straight line that starts from it; the interval holds the
-    splits whose error is within 10% of the best one's (a likelihood interval for about 20 independent points).
-    """
-    x, y = finite_pairs(x, y)
-    n = y.size
-    if n < 6:
-        return None
-    errors = _split_errors(x, y)
-    best = float(errors.min())
-    good = np.flatnonzero(errors <= best * 1.1 + 1e-300)
-    return float(x[good[0]]), float(x[min(good[-1] + 1, n - 1)])
-
-
-def _split_errors(x: Float64, y: Float64) -> Float64:
-    """Return float64[n]: the squared error of a level up to split k and a line from it after; the ends are inf."""
-    n = y.size
-    x, y = x - x.mean(), y - y.mean()  # the sums below lose no digits around zero
-    count = np.arange(1, n + 1)
-    left_y, left_yy = np.cumsum(y), np.cumsum(y * y)
-    level = left_y / count
-    flat = left_yy - count * level**2
-
-    def after(v: Float64) -> Float64:
-        return np.asarray(v.sum() - np.cumsum(v) + v)  # sum over points k and later
-
-    m = n - count + 1
-    sx, sy, sxx, sxy, syy = after(x), after(y), after(x * x), after(x * y), after(y * y)
-    power = sxx - 2 * x * sx + m * x * x
-    cross = sxy - x * sy - level * (sx - m * x)
-    total = syy - 2 * level * sy + m * level**2
-    slope = np.divide(cross, power, out=np.zeros(n), where=power > 0)
-    errors = np.maximum(flat + total - slope * cross, 0.0)
-    errors[[0, -1]] = np.inf
-    return errors
-
-
-def first_lasting(x: Float64, hit: np.ndarray, *, share: float = 0.8) -> int | None:
-    """Return the index from which `hit` holds for at least `share` of all later points, None if it never does."""
-    if hit.size == 0 or not hit[-1]:
-        return None
-    later = np.cumsum(hit[::-1])[::-1] / np.arange(hit.size, 0, -1)
-    good = np.flatnonzero((later >= share) & hit)
-    return int(good[0]) if good.size else None
-
-
-def zero_variance_law(p: float, group_size: int) -> float:
-    """Return the expected share of tied groups, p^G + (1 - p)^G, when every prompt has pass rate p (a lower bound)."""
-    if not (0 <= p <= 1) or group_size < 1:
-        return math.nan
-    return float(p**group_size + (1 - p) ** group_size)

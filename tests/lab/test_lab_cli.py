@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from rlvitals.lab.html import html
 from rlvitals.lab.kept import write
 from rlvitals.lab.page import markdown, size, summary
 from rlvitals.lab.run import hear_cases, missing, read_results, run_cases
+from rlvitals.lab.say import cells
 from tests.lab.results import both, heard, kept, result
 
 pytest.importorskip("torch")
@@ -141,12 +143,26 @@ def test_a_bad_call_is_refused(args: list[str], said: str, tmp_path: Path, monke
 
 
 def test_list_names_every_fault_with_its_root() -> None:
-    found = runner.invoke(app, ["lab", "list"])
+    found = runner.invoke(app, ["lab", "list"], env={"COLUMNS": "300"})
     assert found.exit_code == 0
     for fault in FAULTS:
         assert f"  {fault.name} " in found.stdout
         assert f"[{' or '.join(fault.roots) or 'none can be named'}]" in found.stdout
     assert "small-batches" in found.stdout
+
+
+@pytest.mark.parametrize("width", [80, 60, 132])
+def test_what_the_lab_prints_fits_the_terminal(width: int, tmp_path: Path) -> None:
+    write(kept(*(result("broken", "much", s, both(heard(["R001"]))) for s in range(3))), tmp_path / "lab.json")
+    score = ["lab", "score", "--results", str(tmp_path / "lab.json")]
+    for args in (["lab", "list"], score):
+        said = runner.invoke(app, args, env={"COLUMNS": str(width)}).stdout
+        assert max(map(len, said.splitlines())) <= width
+        assert "…" not in said
+    assert cells([("a b", "one two"), ("c", "three")], 80) == ["  a b  one two", "  c    three"]
+    long = cells([("left cell of words", "right " * 20), ("", "more")], 44)
+    assert long[:2] == ["  left cell of words  right right right", "                      right right right"]
+    assert long[-1] == "                      more"
 
 
 def test_kept_results_become_text_and_pages(tmp_path: Path) -> None:
@@ -155,9 +171,9 @@ def test_kept_results_become_text_and_pages(tmp_path: Path) -> None:
         result("broken", "much", 1, both(heard(["K001"]))),
         result("hard", None, 0, both(heard())),
     )
-    text = summary(made)
+    text = summary(made, 132)
     assert "2 runs of 1 fault, seeds 0, 1; 2 controls; 1 healthy run; 300 steps with nothing broken" in text
-    assert "root cause first at the end                          50.0% (1 of 2, 95% 9% to 91%)" in text
+    assert re.search(r"\n  root cause first at the end  +50\.0% \(1 of 2, 95% 9% to 91%\)\n", text)
     assert "1 run of 1 fault, seed 0; 2 controls; no healthy runs; " in size(
         kept(result("broken", "much", 0, both(heard(["R001"]))))
     )
@@ -173,7 +189,9 @@ def test_kept_results_become_text_and_pages(tmp_path: Path) -> None:
     assert "<td>R001</td>" not in shown  # that run came out right
     write(made, tmp_path / "lab.json")
     found = runner.invoke(
-        app, ["lab", "score", "--results", str(tmp_path / "lab.json"), "--page", str(tmp_path / "docs")]
+        app,
+        ["lab", "score", "--results", str(tmp_path / "lab.json"), "--page", str(tmp_path / "docs")],
+        env={"COLUMNS": "132"},
     )
     assert (found.exit_code, found.stdout) == (0, text + "\n")
     assert (tmp_path / "docs" / "scoreboard.md").read_text(encoding="utf-8") == page

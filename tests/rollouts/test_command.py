@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 from typer.testing import CliRunner
@@ -48,6 +49,26 @@ def test_hostile_text_is_escaped_everywhere(tmp_path: Path) -> None:
     _, raw = run(path, "--format", "json")
     assert json.loads(raw)["rollouts"][0]["completion"] == HOSTILE
     assert "\x1b" not in raw
+
+
+def test_a_part_that_is_a_column_too_is_shown_once_where_they_agree(tmp_path: Path) -> None:
+    """In the terminal and on the page alike: one `correct`, or both told apart where they differ in a group."""
+    for other, heads in ((1.0, ["correct"]), (0.5, ["correct", "correct (part)"])):
+        rows = [
+            {"step": 1, "group": "g", "index": i, "reward": 1.0, "correct": 1.0, "completion": "x",
+             "reward_part/correct": other if i else 1.0, "reward_part/format": 0.5}
+            for i in range(2)
+        ]  # fmt: skip
+        path = jsonl(tmp_path / f"{other}.jsonl", rows)
+        _, text = run(path)
+        table = re.split(r"\s{2,}", next(line for line in text.splitlines() if "reward" in line and "rollout " in line))
+        assert [c for c in table if "correct" in c] == heads
+        assert "format" in table
+        _, page = run(path, "--format", "html")
+        first = page.split("<article>")[1]
+        assert [h for h in re.findall("<th>(.*?)</th>", first) if "correct" in h] == heads
+        assert "<th>format</th><td>0.5</td>" in first
+        assert "part/" not in page
 
 
 def test_json_holds_all_that_the_dump_says(tmp_path: Path) -> None:

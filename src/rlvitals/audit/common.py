@@ -13,7 +13,7 @@ from typing import Any
 from rlvitals import __version__
 from rlvitals.auditresults import Made, Share
 from rlvitals.errors import InputError, Problem
-from rlvitals.stats import wilson
+from rlvitals.shares import wilson
 from rlvitals.tails import beta_inc
 
 ALPHA = 0.05  # intervals are 95%

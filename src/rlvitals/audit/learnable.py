@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from rlvitals import stats
+from rlvitals import shares
 from rlvitals.audit.common import made
 from rlvitals.audit.load import full_marks
 from rlvitals.audit.rows import Row
@@ -106,7 +106,7 @@ def rate(tasks: Sequence[Task]) -> tuple[float, float, float]:
     """Return success and its 95% interval: Wilson's at the number of rollouts that count, tasks as clusters."""
     n = sum(t.n for t in tasks)
     p = sum(t.right for t in tasks) / n
-    low, high = stats.wilson(p * n / spread(tasks), n / spread(tasks))
+    low, high = shares.wilson(p * n / spread(tasks), n / spread(tasks))
     return p, low, high
 
 
@@ -186,7 +186,7 @@ def _mean_interval(values: Sequence[float]) -> tuple[float, float, float]:
     if len(values) < 2:
         return mean, 0.0, 1.0
     if min(values) == max(values):
-        return mean, *stats.wilson(mean * len(values), len(values))
+        return mean, *shares.wilson(mean * len(values), len(values))
     sd = math.sqrt(sum((v - mean) ** 2 for v in values) / (len(values) - 1))
     half = Z * sd / math.sqrt(len(values))
     return mean, max(mean - half, 0.0), min(mean + half, 1.0)

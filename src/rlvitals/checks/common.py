@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rlvitals import stats
+from rlvitals import onsets, stats
 from rlvitals.check import Onset
-from rlvitals.schema import Float64
+from rlvitals.schema import Float64, Int64
 from rlvitals.view import View
 
 RECENT = 50  # logged values that stand for "now" (convention: the 20-50 rows a person reads as the present)
@@ -87,7 +87,7 @@ def onset_of(view: View, metric: str, hit_low: float, hit_high: float, *, center
     means = (sums[width:] - sums[:-width]) / width
     inside = (means >= hit_low) & (means <= hit_high)
     inside[-1] = True
-    at = stats.first_lasting(trace.step, inside)
+    at = onsets.first_lasting(trace.step, inside)
     at = 0 if at is None else at
     end = min(at + width - 1, trace.size - 1)
     exact = np.flatnonzero((trace.value[at : end + 1] >= hit_low) & (trace.value[at : end + 1] <= hit_high))
@@ -109,7 +109,7 @@ def fall_onset(view: View, metric: str) -> Onset:
     noise = stats.noise_sd(trace.value) / math.sqrt(width)
     least = max(3 * noise, FALL_SHARE * abs(float(smooth[peak])))
     low = smooth[peak:] < smooth[peak] - least
-    at = stats.first_lasting(trace.step[: low.size], low)
+    at = onsets.first_lasting(trace.step[: low.size], low)
     ends = trace.last[peak + (low.size - 1 if at is None else at) + width - 1]
     return Onset(int(trace.first[peak]), int(ends))
 
@@ -258,15 +258,21 @@ def tied_share(view: View, k: int = RECENT) -> Float64:
     zero_variance_frac where logged, else rows whose reward_std or advantage_std is exactly 0, or whose smallest reward
     is the largest, counted as 1, others as 0.
     """
-    for metric in ("zero_variance_frac",):
-        if view.has(metric):
-            return np.asarray(view.recent(metric)[1][-k:])
+    return tied_rows(view, k)[1]
+
+
+def tied_rows(view: View, k: int = RECENT) -> tuple[Int64, Float64]:
+    """Return the same with the step of each row, to set other series beside it."""
+    if view.has("zero_variance_frac"):
+        steps, values = view.recent("zero_variance_frac")
+        return steps[-k:], values[-k:]
     for metric in ("reward_std", "advantage_std"):
         if view.has(metric):
-            return np.asarray((view.recent(metric)[1][-k:] == 0.0).astype(float))
+            steps, values = view.recent(metric)
+            return steps[-k:], np.asarray((values[-k:] == 0.0).astype(float))
     least, most = view.rows_of("reward_min"), view.rows_of("reward_max")
-    both = np.isfinite(least) & np.isfinite(most)
-    return np.asarray((least[both] == most[both])[-k:].astype(float))
+    both = np.flatnonzero(np.isfinite(least) & np.isfinite(most))[-k:]
+    return view.steps_of()[both], np.asarray((least[both] == most[both]).astype(float))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,10 @@ import math
 
 import numpy as np
 
-from rlvitals import stats
 from rlvitals.check import Evidence, Onset, SourceKind, Threshold
 from rlvitals.checks import course
 from rlvitals.checks.common import fmt
-from rlvitals.checks.held import drop, wander
+from rlvitals.checks.held import drop, errors, wander
 from rlvitals.checks.scale import reward_scale
 from rlvitals.view import Held, View
 
@@ -47,8 +46,6 @@ BESIDE_PLAIN = Threshold(
 )
 STANDING, STANDING_Z = 2, 1.0  # scores, and standard errors below which nothing points to a drop (definition)
 PAIRS_Z = 1.64  # standard errors of the last two or three scores below the best pair (measured: One low score)
-EVALS_FOR_NOISE = 5  # held-out scores from which their own noise is estimated when no error is known
-LEAST_EVAL_ERROR = 0.01  # smallest standard error believed then, fraction
 
 
 def worse(view: View) -> tuple[Evidence, ...]:
@@ -118,17 +115,13 @@ def heldout_fell(view: View) -> tuple[Evidence, ...]:
     """
     out = []
     for name, held in view.evals.items():
-        se = held.stderr.copy()
-        if held.items > 0 and held.metric == "accuracy":
-            binomial = np.sqrt(np.clip(held.score * (1 - held.score), 1e-4, None) / held.items)
-            se = np.where(np.isfinite(se), se, binomial)
-        if not np.isfinite(se).any() and held.score.size >= EVALS_FOR_NOISE and held.metric == "accuracy":
-            se = np.full(se.size, max(stats.noise_sd(held.score), LEAST_EVAL_ERROR))
+        se = errors(held)
         if held.score.size < 3 or not np.isfinite(se).all():
             continue
         best = int(np.argmax(held.score[:-1]))
         error = max(math.hypot(float(se[best]), float(se[-1])), math.sqrt(2) * wander(held.score[:-1]))
-        z = course.chosen_z(float(held.score[best] - held.score[-1]), error, held.score.size - 1)
+        lost = float(held.score[best] - held.score[-1])
+        z = course.chosen_z(lost, error, held.score.size - 1) if error > 0 else math.nan
         if not z > HELDOUT_DROP_Z.value or _alone(held):
             continue
         out.append(

@@ -13,7 +13,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from rlvitals import stats
+from rlvitals import onsets, stats
 from rlvitals.check import Onset
 from rlvitals.schema import Float64
 from rlvitals.view import View
@@ -242,7 +242,7 @@ def onset(view: View, metric: str, *, log: bool = True) -> Onset:
         return Onset(max(view.first_seen(metric), 0), max(view.last_seen(metric), 0))
     y = np.log(np.maximum(trace.value, TINY)) if log else trace.value
     x, y = stats.blocks(trace.step, y, ONSET_POINTS)
-    found = stats.split_onset(x, y)
+    found = onsets.split_onset(x, y)
     if found is None:
         return Onset(int(trace.first[0]), int(trace.last[-1]))
     return Onset(math.floor(found[0]), math.ceil(found[1]))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rlvitals import stats
+from rlvitals import onsets, stats
 from rlvitals.checks.course import chosen_z
 from rlvitals.checks.reward_parts import split
 from rlvitals.checks.scale import Scale, reward_scale
@@ -19,6 +19,8 @@ from rlvitals.schema import Float64
 from rlvitals.view import Held, View
 
 MIN_EVALS = 3
+FOR_NOISE = 5  # scores from which their own noise is estimated where no error is known
+LEAST_ERROR = 0.01  # of an accuracy, believed of so few scores: as 2500 items have (convention)
 BEYOND = 0.01  # of a known range: rounding of logged means (convention)
 WANDER_LAG, WANDER_SCORES = 4, 16  # evaluations between two scores that are compared; scores that this needs
 FEW = 4.0  # widening of an error estimated from K differences: (1 + 4 / K), as Student's t asks for
@@ -29,18 +31,25 @@ MAX_PART = 48  # logged values at either end of a stretch that its gain is taken
 MAX_STARTS = 8  # stretches compared per held-out set, spread evenly over where they may begin
 
 
-def errors(held: Held) -> Float64:
-    """Return the standard error of each score: logged, binomial from the items, else from successive differences.
-
-    NaN where none of the three is possible (fewer than 5 scores and nothing else known).
-    """
+def known_errors(held: Held) -> Float64:
+    """Return the known standard error of each score: logged, else binomial from the items; NaN where neither is."""
     known = held.stderr.copy()
     fraction = (held.score >= 0) & (held.score <= 1)
     if held.items > 0 and held.metric == "accuracy":
         p = (held.score * held.items + 1) / (held.items + 2)  # never 0 at a score of 0 or 1
         known = np.where(np.isfinite(known) | ~fraction, known, np.sqrt(p * (1 - p) / held.items))
-    if held.score.size >= 5:
-        known = np.where(np.isfinite(known), known, _spread(held.score))
+    return np.asarray(known)
+
+
+def errors(held: Held) -> Float64:
+    """Return the standard error of each score: the known one, else from successive differences.
+
+    NaN where neither is possible (fewer than FOR_NOISE scores and nothing else known).
+    """
+    known = known_errors(held)
+    if held.score.size >= FOR_NOISE:
+        least = LEAST_ERROR if held.metric == "accuracy" else 0.0
+        known = np.where(np.isfinite(known), known, max(_spread(held.score), least))
     return np.asarray(known)
 
 
@@ -101,7 +110,7 @@ def drop(held: Held) -> Drop | None:
         low = y < before - error  # lasting from here on, so that the fall began between the best pair and this one
         inside = bool(low[at + 1])  # the pair's own second score is down already: a fall right after the first one
         top = at if inside else at + 1
-        first = stats.first_lasting(held.step[top + 1 :].astype(float), low[top + 1 :])
+        first = onsets.first_lasting(held.step[top + 1 :].astype(float), low[top + 1 :])
         began = top + 1 + first if first is not None else end
         candidate = Drop(before, after, int(held.step[top]), int(held.step[min(began, end)]), z)
         if found is None or (math.isfinite(z) and not (math.isfinite(found.z) and found.z >= z)):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from rlvitals import stats
+from rlvitals import onsets, stats
 from rlvitals.check import (
     Action,
     Check,
@@ -110,7 +110,7 @@ def find_onset(trace: Trace, at: int, best: float, level: float) -> tuple[Onset,
     """
     down = trace.value[at + 1 :] < 0.5 * (best + level)
     down[-1:] = True
-    found = stats.first_lasting(trace.step[at + 1 :], down, share=0.9)
+    found = onsets.first_lasting(trace.step[at + 1 :], down, share=0.9)
     crossed = at + 1 + found if found is not None else trace.size - 1
     near = np.flatnonzero(trace.value[: max(crossed, 1)] >= best - 0.25 * (best - level))
     last_high = int(near[-1]) if near.size else at

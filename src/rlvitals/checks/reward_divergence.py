@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Protocol
 
-import numpy as np
-
-from rlvitals import stats
+from rlvitals import onsets, stats
 from rlvitals.check import (
     Action,
     Check,
@@ -30,7 +27,6 @@ from rlvitals.check import (
     Threshold,
     Verify,
 )
-from rlvitals.checks import reward_mix
 from rlvitals.checks.common import (
     FIRST,
     Shift,
@@ -46,7 +42,9 @@ from rlvitals.checks.common import (
     words_in,
 )
 from rlvitals.checks.course import row_spacing
-from rlvitals.checks.reward_parts import AGAINST, CHEAP, FORMAT, SHORT_ROWS, Parts, split
+from rlvitals.checks.divergence_opposed import opposed
+from rlvitals.checks.divergence_short import short
+from rlvitals.checks.reward_parts import CHEAP, FORMAT, SHORT_ROWS, Parts, split
 from rlvitals.view import View
 
 
@@ -64,12 +62,12 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     parts = split(view)
     if not parts.truth and not parts.other:
         return NotApplicable("no logged component is recognisable as the task itself; map one to success_frac")
-    opposed = _opposed(view, parts, limits)
-    if opposed is not None:
-        return opposed
+    against = opposed(view, parts, limits)
+    if against is not None:
+        return against
     rows = view.count("reward_mean")
     if rows < limits["rows"].value:
-        return _short(view, parts, limits)
+        return short(view, parts, limits)
     judged = [n for n in parts.truth if view.count(n) >= limits["rows"].value and not _always_one(view, n)]
     for name in judged:
         if view.count(name) * row_spacing(view, name) < limits["rows_falling"].value:
@@ -106,40 +104,6 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
 
 def _risers(view: View, parts: Parts) -> list[str]:
     return [n for n in (*parts.cheap, *parts.other) if rose(view, n, z=Z)]
-
-
-def _opposed(view: View, parts: Parts, limits: Mapping[str, Threshold]) -> Fired | None:
-    """Fire where the total is an exact sum in which the task itself counts negative: a flipped sign or weight."""
-    found = reward_mix.weights(view)
-    limit = limits["task_weight"]
-    named = [n for n in parts.truth if n in found and not words_in(n, AGAINST)]
-    name = min(named, key=lambda n: found[n], default="")
-    if not name or not found[name] < limit.value:
-        return None
-    lowest, _, highest, _ = view.extremes(name)
-    label = name.partition("/")[2]
-    since = view.first_seen(name)
-    return Fired(
-        Finding(
-            f"The reward pays against {label}: its weight in the total is {found[name]:.2g}",
-            Action.STOP,
-            Confidence.HIGH,
-            Onset(since, since),
-            (
-                Evidence(
-                    name,
-                    f"over the logged steps reward_mean is a sum of its components in which {label} ({fmt(lowest)} to "
-                    f"{fmt(highest)}) has weight {found[name]:.2g} (limit {limit})",
-                    found[name],
-                    "reward per point",
-                    (since, view.step),
-                    limit,
-                    "<",
-                ),
-            ),
-            "opposed",
-        )
-    )
 
 
 def _gained(view: View, name: str, compare: Compare) -> bool:
@@ -260,52 +224,8 @@ def _found(
 def _since(view: View, moved: Shift, risers: list[str]) -> Onset:
     """Return from when on the reward went up without the task: from the start, at the latest when the carrier rose."""
     trace = view.trace(risers[0] if risers else "reward_mean")
-    rose = stats.split_onset(trace.step, trace.value)
+    rose = onsets.split_onset(trace.step, trace.value)
     return Onset(moved.steps[0], int(rose[1]) if rose is not None else moved.steps[1])
-
-
-def _short(view: View, parts: Parts, limits: Mapping[str, Threshold]) -> Outcome:
-    """Judge a log too short for statistics: only a task part that halves while a cheap one climbs, step by step."""
-    length, total = view.head("length_mean"), view.head("reward_mean")
-    for name in parts.truth:
-        truth = view.head(name)
-        if truth.size < SHORT_ROWS or not _monotone(-truth) or truth[-1] > 0.5 * truth[0]:
-            continue
-        for cheap in parts.cheap:
-            up = view.head(cheap)
-            if up.size != truth.size or not _monotone(up) or up[-1] - up[0] < limits["short_rise"].value:
-                continue
-            moved = length.size >= SHORT_ROWS and _monotone(-length) and length[-1] < 0.7 * length[0]
-            steps = (view.first_step, view.step)
-            text = (
-                f"{name} fell at every logged step from {fmt(truth[0])} to {fmt(truth[-1])} while {cheap} rose at "
-                f"every one "
-                f"from {fmt(up[0])} to {fmt(up[-1])}"
-                + (f" and completions shortened from {length[0]:.0f} to {length[-1]:.0f} tokens" if moved else "")
-                + f" ({truth.size} logged steps; limit {limits['short_rise']})"
-            )
-            rise = limits["short_rise"]
-            evidence = Evidence(name, text, float(up[-1] - up[0]), "reward", steps, rise, ">", float(up[0]))
-            sure = moved and bool(total[-1] > total[0])
-            return Fired(
-                Finding(
-                    f"The reward is earned by {cheap.partition('/')[2]} while {name.partition('/')[2] or name} falls",
-                    Action.FIX if sure else Action.WATCH,
-                    Confidence.MEDIUM if sure else Confidence.LOW,
-                    Onset(steps[0], steps[1]),
-                    (evidence,),
-                    "falling",
-                )
-            )
-    return Clear(
-        f"{view.count('reward_mean')} logged steps are too few for a trend ({limits['rows'].value:.0f} needed), and "
-        f"no task "
-        "component halves while a cheap one climbs at every step"
-    )
-
-
-def _monotone(y: np.ndarray) -> bool:
-    return y.size >= SHORT_ROWS and bool((np.diff(y) > 0).all()) and math.isfinite(float(y.sum()))
 
 
 CHECK = Check(

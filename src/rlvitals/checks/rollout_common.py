@@ -97,7 +97,13 @@ def speaks(
     return Evidence(now.metric, whole, value, limit.unit, now.span, limit, comparison, old, examples)
 
 
-def mastered(view: View, k: int = ROWS) -> float:
-    """Return the share of groups that were all right in the last k rows, 0 where it is not logged."""
-    right = view.recent("all_right_frac", k)[1]
-    return float(right.mean()) if right.size else 0.0
+def mastered(view: View, steps: Int64) -> Float64:
+    """Return the share of groups that were all right at each of some steps, zeros where it is not logged at all.
+
+    Taken at those very steps, so that it can be subtracted from another series; where it was not logged at one of them
+    it is interpolated between its neighbours, and its last value stays.
+    """
+    known, right = view.recent("all_right_frac")
+    if not right.size:
+        return np.zeros(steps.size)
+    return np.asarray(np.interp(steps.astype(float), known.astype(float), right))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from rlvitals import stats
 from rlvitals.check import (
     Action,
     Check,
@@ -36,7 +37,7 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     first, late, z = change(view, METRIC)
     limit, grown = limits["share"], limits["grown"]
     seen = f"{now.mean:.0%} of the groups go about it in one way, {fmt(first)} at the start ({z:+.1f} standard errors)"
-    right = mastered(view)
+    right = stats.mean(mastered(view, now.steps))
     if now.mean - right < limit.value:
         return Clear(f"{seen}, {right:.0%} of the groups are all right; limit {limit}, those that are all right apart")
     if not (late - first > grown.value and z > limits["z"].value):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rlvitals import stats
+from rlvitals import onsets, stats
 from rlvitals.check import Onset
 from rlvitals.checks.common import RECENT
 from rlvitals.checks.scale import reward_scale
@@ -33,7 +33,7 @@ def centre(values: Float64) -> float:
 
 def lasting_onset(trace: Trace, hit: np.ndarray, default: int) -> Onset:
     """Return where a condition that holds now began to hold for at least 80% of all later points, as an interval."""
-    at = stats.first_lasting(trace.step, hit)
+    at = onsets.first_lasting(trace.step, hit)
     if at is None:
         return Onset(default, default)
     return Onset(int(trace.last[at - 1]) + 1 if at > 0 else int(trace.first[at]), int(trace.last[at]))
@@ -51,7 +51,7 @@ def level_onset(trace: Trace, start: int, *, rows: int = 20, share: float = 0.98
     total = np.concatenate([[0.0], np.cumsum(trace.value)])
     ahead = (total[width:] - total[:-width]) / width
     early, late = float(ahead[: max(width // 2, 1)].mean()), float(ahead[-1])
-    at = stats.first_lasting(trace.step, ahead >= 0.5 * (early + late), share=share) if late > early + 0.1 else 0
+    at = onsets.first_lasting(trace.step, ahead >= 0.5 * (early + late), share=share) if late > early + 0.1 else 0
     if at is None:
         return Onset(start, int(trace.last[-1]))
     if at == 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rlvitals import stats
+from rlvitals import shares
 from rlvitals.check import (
     Action,
     Check,
@@ -44,7 +44,7 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     if rates.size < ENOUGH:
         return NoData(("success_frac",))
     rate = float(rates.mean())
-    law = stats.zero_variance_law(rate, group)
+    law = shares.zero_variance_law(rate, group)
     limit = limits["tied_by_law"]
     if not low <= rate <= high:
         return NotApplicable(f"at a pass rate of {rate:.3f} the difficulty ties the groups, not their size")
@@ -52,12 +52,12 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
         return Clear(
             f"groups of {group} at a pass rate of {rate:.2f} tie in {law:.0%} of cases by chance; limit {limit}"
         )
-    enough = next(g for g in range(group, MAX_GROUP + 1) if g == MAX_GROUP or stats.zero_variance_law(rate, g) <= 0.2)
+    enough = next(g for g in range(group, MAX_GROUP + 1) if g == MAX_GROUP or shares.zero_variance_law(rate, g) <= 0.2)
     evidence = [
         Evidence(
             metric="success_frac",
             text=f"at the pass rate of {rate:.2f} (steps {span(steps)[0]}-{span(steps)[1]}) groups of {group} tie in "
-            f"{law:.0%} of cases by chance alone, {stats.zero_variance_law(rate, enough):.0%} at {enough}; limit "
+            f"{law:.0%} of cases by chance alone, {shares.zero_variance_law(rate, enough):.0%} at {enough}; limit "
             f"{limit}",
             observed=law,
             unit="share of groups",

@@ -38,7 +38,8 @@ ENOUGH_GROUPS = 150  # groups in a row: chance 1 in 2,000 where pairs tie in 95%
 def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     tied = tied_groups(view)
     if tied is None or tied.size < MIN_ROWS:
-        return NoData(("zero_variance_frac", "reward_std"), f"needs {MIN_ROWS} values of one of them")
+        there = (tied.source,) if tied is not None else ("zero_variance_frac", "reward_std")
+        return NoData(there, f"{MIN_ROWS} values of one are needed")
     rows = dict(zip(view.steps_of().tolist(), view.rows_of("grad_norm").tolist(), strict=True))
     grad = np.array([rows.get(int(s), np.nan) for s in tied.steps])
     known = np.isfinite(grad)

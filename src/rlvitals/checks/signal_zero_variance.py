@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from rlvitals import stats
+from rlvitals import shares, stats
 from rlvitals.check import (
     Action,
     Check,
@@ -49,7 +49,8 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     tied = tied_groups(view)
     needed = MIN_ONE_GROUP if view.config.prompts_per_step == 1 else MIN_ROWS
     if tied is None or tied.size < MIN_ALL_TIED:
-        return NoData(METRICS, f"needs {needed} values of one of them")
+        there = tuple(m for m in METRICS if view.has(m))
+        return NoData(there or METRICS, f"{needed} values of one are needed")
     if tied.size < needed and not np.all(tied.values >= ALL_TIED):
         return NoData((tied.source,), f"{tied.size} values; {needed} are needed")
     share, low = _share(tied.values, Z)
@@ -126,7 +127,7 @@ def _law(view: View) -> str:
     if group is None or not view.has("success_frac", 5):
         return ""
     rate = float(view.recent("success_frac")[1][-RECENT:].mean())
-    expected = stats.zero_variance_law(rate, group)
+    expected = shares.zero_variance_law(rate, group)
     return f"; groups of {group} at a pass rate of {rate:.2f} tie in {expected:.0%} of cases or more"
 
 

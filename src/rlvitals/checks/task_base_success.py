@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rlvitals import stats
+from rlvitals import shares
 from rlvitals.check import (
     Action,
     Check,
@@ -138,7 +138,7 @@ def finding(view: View, got: Success, limits: Mapping[str, Threshold], *, never:
     per_row = rollouts_per_row(view)
     if per_row is not None:
         n = per_row * got.rows
-        _, upper = stats.wilson(max(got.rate, 0.0) * n, n)
+        _, upper = shares.wilson(max(got.rate, 0.0) * n, n)
         group = view.config.group_size or 1
         text += f"; at most {upper:.2g} of rollouts succeed (95% bound, {n:.0f} rollouts)"
         text += f", so at most {1 - (1 - upper) ** group:.0%} of the groups carry a signal"

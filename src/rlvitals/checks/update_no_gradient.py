@@ -80,7 +80,9 @@ def _tied(chunk: Chunk) -> Float64:
 def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     state: State = view.state
     if state.tested == 0:
-        return NoData(("zero_variance_frac", "advantage_std"), "no row shows both a gradient and a mixed group")
+        signal = ("zero_variance_frac", "advantage_std")  # either would do
+        there = tuple(m for m in signal if view.has(m))
+        return NoData(there or signal, "no row shows both a gradient and a mixed group")
     if state.streak < MIN_STREAK:
         last = view.recent("grad_norm")[1][-1]
         return Clear(f"with mixed groups the gradient norm is above 0; {last:.3g} at the last row")

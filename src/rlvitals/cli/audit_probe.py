@@ -71,8 +71,9 @@ def probe(
 ) -> None:
     """Give the verifier answers whose reward is known, in a worker process with limits, as the trainer would.
 
-    Gold, wrong, empty, prompt only, cut, other spellings, another task's answer, very long and hostile completions; the
-    same input twice, in a fresh process, in another order; a task without a gold answer.
+    The completions: gold, other spellings of it, wrong, empty, the prompt alone, cut, very long, hostile.
+    Another task's answer is among the wrong ones, and one task comes without a gold answer.
+    The same input comes twice, in a fresh process, and in another order.
 
     Exit code 0: nothing wrong was found
     Exit code 1: findings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -44,7 +45,7 @@ def list_() -> None:
     from rlvitals.lab.healthy import HEALTHY
     from rlvitals.lab.say import list_text
 
-    print(list_text(FAULTS, HEALTHY))
+    print(list_text(FAULTS, HEALTHY, _width()))
 
 
 @lab.command()
@@ -116,7 +117,7 @@ def score(
         write(kept, json_)
     if page is not None:
         _write_pages(kept, page)
-    print(summary(kept))
+    print(summary(kept, _width()))
 
 
 @lab.command()
@@ -221,6 +222,11 @@ def _write_pages(kept: Kept, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     write_file(folder / "scoreboard.md", markdown(kept).encode())
     write_file(folder / "scoreboard.html", html(kept).encode())
+
+
+def _width() -> int:
+    """Return the columns of the terminal, 80 where there is none."""
+    return shutil.get_terminal_size((80, 24)).columns
 
 
 class _Bar:

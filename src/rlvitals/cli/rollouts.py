@@ -30,7 +30,7 @@ Where = Annotated[
 Step = Annotated[int | None, typer.Option("--step", help="Rollouts of this step.")]
 Group = Annotated[str | None, typer.Option("--group", help="Rollouts of this group.")]
 Kind = Annotated[str | None, typer.Option("--family", help="Rollouts of this task family.")]
-Stop = Annotated[str | None, typer.Option("--stop-reason", help="eos, budget, timeout, error ...")]
+Stop = Annotated[str | None, typer.Option("--stop-reason", help="Ended so: eos, budget, timeout, error ...")]
 Limit = Annotated[int, typer.Option("--limit", rich_help_panel=SHOW_PANEL, help="Rollouts shown at most.")]
 Chars = Annotated[
     int, typer.Option("--chars", rich_help_panel=SHOW_PANEL, help="Characters of each text shown in the terminal.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 from rich.console import Console, RenderableType
@@ -58,16 +58,28 @@ def _lines(dump: Rollouts, found: Selection, chars: int) -> Iterator[RenderableT
 def _table(members: Sequence[Picked]) -> Iterator[RenderableType]:
     """Yield the group's numbers side by side: one line per rollout, only columns that some of them have."""
     names = [n for n in _FACTS if any(n in m.values for m in members)]
-    parts = list(dict.fromkeys(n for m in members for n in m.values if n.startswith(PART)))
-    twice = [p for p in parts if p.removeprefix(PART) in names]  # a part that is a column of its own too
-    parts = [p for p in parts if p not in twice or any(shown(m, p) != shown(m, p.removeprefix(PART)) for m in members)]
-    called = [clean(p.removeprefix(PART), 20) + (" (part)" if p in twice else "") for p in parts]
-    heads = ["rollout", *(n.replace("_", " ") for n in names), *called]
+    parts = parts_of(members, names, 20)
+    heads = ["rollout", *(n.replace("_", " ") for n in names), *parts.values()]
     rows = [[m.text("index"), *(shown(m, n) for n in (*names, *parts))] for m in members]
     widths = [max(len(r[i]) for r in (heads, *rows)) for i in range(len(heads))]
     for n, row in enumerate((heads, *rows)):
         line = "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
         yield Padding(Text(line, "dim" if n == 0 else "", no_wrap=True, overflow="ellipsis"), (0, 0, 0, 2))
+
+
+def parts_of(members: Sequence[Picked], names: Collection[str], most: int) -> dict[str, str]:
+    """Return the reward parts of a group that are shown beside the columns `names`, each with its name, cleaned.
+
+    A part that is a column of its own too is shown once, where the two are the same in every rollout of the group.
+    """
+    out = {}
+    for part in dict.fromkeys(n for m in members for n in m.values if n.startswith(PART)):
+        name = part.removeprefix(PART)
+        if name not in names:
+            out[part] = clean(name, most)
+        elif any(shown(m, part) != shown(m, name) for m in members):
+            out[part] = f"{clean(name, most)} (part)"
+    return out
 
 
 def shown(one: Picked, name: str) -> str:
@@ -155,13 +167,24 @@ pre { white-space: pre-wrap; overflow-wrap: anywhere; max-height: 24rem; overflo
 <div class="group">{% for m in members %}
 <article><h3>Rollout {{ m.text("index") }}</h3>
 <table>
-{% for n in m.values if n not in hidden %}<tr><th>{{ clean(n, 60) }}</th><td>{{ shown(m, n) }}</td></tr>{% endfor %}
+{% for n, label in columns(members) if n in m.values %}<tr><th>{{ label }}</th><td>{{ shown(m, n) }}</td></tr>
+{% endfor %}
 </table>
 <pre>{{ cut(m.text("completion"), most) }}</pre>
 <p class="soft">{{ clean(m.text("file")) }}, row {{ m.text("row") }}</p></article>
 {% endfor %}</div></section>
 {% endfor %}</body></html>
 """
+
+
+_ELSEWHERE = {"prompt", "completion", "step", "group", "index", "prompt_id", "completion_id", FILE, ROW, *_OF_GROUP}
+
+
+def _columns(members: Sequence[Picked]) -> list[tuple[str, str]]:
+    """Return what the page shows of each rollout of a group: the column, and what it is called."""
+    all_names = dict.fromkeys(n for m in members for n in m.values)
+    names = [n for n in all_names if n not in _ELSEWHERE and not n.startswith(PART)]
+    return [*((n, clean(n, 60)) for n in names), *parts_of(members, names, 60).items()]
 
 
 def as_html(dump: Rollouts, found: Selection) -> str:
@@ -175,7 +198,7 @@ def as_html(dump: Rollouts, found: Selection) -> str:
         notes=found.skips.notes(),
         groups=in_groups(found.rollouts),
         of_group=_OF_GROUP,
-        hidden={"prompt", "completion", "step", "group", "index", "prompt_id", "completion_id", FILE, ROW, *_OF_GROUP},
+        columns=_columns,
         most=MAX_HTML_TEXT,
         clean=clean,
         cut=cut,

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rlvitals.report.words import counted
-from rlvitals.stats import wilson
+from rlvitals.shares import wilson
 
 Z95 = 1.96
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import wrap
 
 from rlvitals.lab.kept import Kept, Kind
 from rlvitals.lab.pagefaults import faults_table, hidden_table, named_table, wrong_table
+from rlvitals.lab.say import WIDTH, cells
 from rlvitals.lab.score import (
     LONG,
     HealthyScore,
@@ -30,16 +32,15 @@ def title(layout: str) -> str:
     return TITLE.get(layout, layout)
 
 
-def summary(kept: Kept) -> str:
+def summary(kept: Kept, width: int = WIDTH) -> str:
     """Return the figures in lines for a terminal."""
-    lines = [size(kept)]
+    lines = wrap(size(kept), width)
     for more, called in {"": "", **variant_names(kept)}.items():
         for layout in layouts_of(kept):
-            shown = [f"  {name:<52} {value}" for name, value in figures(kept, layout, more)]
-            lines += ["", title(layout) + (f", {called}" if more else ""), *shown] if shown else []
+            shown = cells(figures(kept, layout, more), width)
+            lines += ["", *wrap(title(layout) + (f", {called}" if more else ""), width), *shown] if shown else []
     if rows_of(kept, "", *Kind) and (found := targets(kept)):
-        lines += ["", "Asked for"]
-        lines += [f"  {t.verdict:<9} {t.asked}: {t.found}" for t in found]
+        lines += ["", "Asked for", *cells([(t.verdict, f"{t.asked}: {t.found}") for t in found], width)]
     return "\n".join(lines)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rlvitals import stats
+from rlvitals import onsets, stats
 from rlvitals.diagnosis import Diagnosis
 from rlvitals.metrics import lookup
 from rlvitals.schema import NONFINITE_PREFIX, Float64, Int64, Run
@@ -158,7 +158,7 @@ def _lasting(at: Int64, gap: Float64) -> int:
         noise = float(np.std(np.diff(gap)) / math.sqrt(2))
     limit = PART_Z * noise * math.sqrt(stats.inflation(np.arange(gap.size, dtype=float), gap) / WIDTH)
     for sign in (1.0, -1.0):
-        first = stats.first_lasting(np.arange(mean.size, dtype=float), sign * mean > limit)
+        first = onsets.first_lasting(np.arange(mean.size, dtype=float), sign * mean > limit)
         if first is not None:
             return int(at[first])
     return -1

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rlvitals import stats
+from rlvitals import shares
 from rlvitals.checks.held import errors
 from rlvitals.schema import Evals
 from rlvitals.view import Held
@@ -65,7 +65,7 @@ def choose(evals: Evals) -> Choice | None:
 def _interval(score: float, error: float, items: int) -> tuple[float, float]:
     """Return Wilson's interval for a share of items, else the normal one, NaN without an error."""
     if items > 0 and 0 <= score <= 1:
-        return stats.wilson(score * items, items)
+        return shares.wilson(score * items, items)
     if not error:
         return math.nan, math.nan
     return score - 1.96 * error, score + 1.96 * error

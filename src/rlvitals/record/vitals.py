@@ -8,9 +8,10 @@ from enum import StrEnum
 
 import numpy as np
 
-from rlvitals import stats
+from rlvitals import shares, stats
 from rlvitals.check import SourceKind, Threshold
 from rlvitals.checks.common import fmt
+from rlvitals.checks.held import known_errors
 from rlvitals.checks.signal_common import TIED_STD, tied_groups
 from rlvitals.schema import Float64, Int64
 from rlvitals.view import Held, View
@@ -91,7 +92,7 @@ def _advantage(now: View, early: View) -> Item:
     if tied is not None:
         base_share = _early_share(early)
         limit = max(MOST_GROUPS.value, min(base_share, NO_BASELINE))
-        fails = stats.wilson(share * tied.size, tied.size)[0] > limit
+        fails = shares.wilson(share * tied.size, tied.size)[0] > limit
         texts.append(f"{fmt(share)} of the groups are tied, {fmt(base_share)} early; at most {MOST_GROUPS} or as early")
     if math.isfinite(level) and math.isfinite(base) and base > 0:
         fails = fails or level < MATERIAL_SHARE.value * base
@@ -211,8 +212,11 @@ def _moves(name: str, of: str, held: Held, early: View, reward: Float64) -> Item
 
 
 def _noise(held: Held) -> float:
-    """Return how far two held-out scores of the same policy may lie apart."""
-    errors = held.stderr[np.isfinite(held.stderr)]
-    p = float(np.clip(np.mean(held.score), 0.0, 1.0))
-    error = float(errors.mean()) if errors.size else math.sqrt(p * (1 - p) / held.items) if held.items else math.nan
-    return 2.6 * math.sqrt(2) * error if math.isfinite(error) else float(np.ptp(held.score)) / 2
+    """Return how far two held-out scores of the same policy may lie apart: from their known errors, averaged.
+
+    Half of the range seen where none is known, and not `held.errors`: before a fix or after it there are few scores,
+    and what a policy gained or lost between two of them would count as their noise.
+    """
+    known = known_errors(held)
+    known = known[np.isfinite(known)]
+    return 2.6 * math.sqrt(2) * float(known.mean()) if known.size else float(np.ptp(held.score)) / 2

@@ -116,7 +116,7 @@ class Standing:
 
 def standing(run: Run, diagnosis: Diagnosis, adapter: Adapter | None) -> tuple[Standing, ...]:
     """Return where a run stands on each of the ten things."""
-    blind = {i: o.missing for i, o in diagnosis.outcomes.items() if isinstance(o, NoData)}
+    blind = {i: (*o.missing, *o.unmeasured) for i, o in diagnosis.outcomes.items() if isinstance(o, NoData)}
     out = []
     for thing in TEN_THINGS:
         there = tuple(p.label for p in thing.parts if any(_has(run, s) for s in p.sources))

@@ -212,8 +212,8 @@ def _blind(d: Diagnosis) -> list[dict[str, Any]]:
         out.append(
             {
                 "family": family,
-                "lacks": words.counted(len(spots), "check lacks", "checks lack"),
-                "missing": words.unique([m for s in spots for m in s.missing]),
+                "lacks": words.blind_count(spots),
+                "missing": words.lacking(spots),
                 "reasons": words.unique(words.reasons(spots)),
                 "how": words.unique([line for s in spots for line in s.how_to_log]),
             }

@@ -74,8 +74,11 @@ def _definitions() -> dict[str, Schema]:
             | {"blind_families": _list(TEXT, "Families of which no applicable check could look.")}
         ),
         "blind_spot": _object(
-            _named() | {"family": TEXT, "missing": _list(TEXT), "how_to_log": _list(TEXT), "reason": TEXT}
+            _named()
+            | {"family": TEXT, "missing": _list(TEXT), "how_to_log": _list(TEXT), "reason": TEXT}
+            | {"few": _list(_ref("few"), "Series of which fewer values were logged than the check needs.")}
         ),
+        "few": _object({"metric": TEXT, "have": COUNT, "needed": COUNT}),
         "ruled_out": _object(_named() | {"because": TEXT}),
         "verify": _object({"text": TEXT, "metric": TEXT, "op": TEXT, "value": NUMBER, "steps": COUNT}),
         "plan_step": _object(

@@ -128,9 +128,8 @@ def _blind(d: Diagnosis) -> Iterator[str]:
     yield "### Blind spots"
     yield ""
     for family, spots in words.blind_by_family(d.blind_spots).items():
-        missing = words.unique([m for s in spots for m in s.missing])
-        lacks = ", ".join(code(m) for m in missing) or "what its reason says"
-        yield f"- **{family}**: {words.counted(len(spots), 'check lacks', 'checks lack')} {lacks}"
+        lacks = ", ".join(code(m) for m in words.lacking(spots))
+        yield f"- **{family}**: {words.blind_count(spots)} {lacks}".rstrip()
         for reason in words.unique(words.reasons(spots)):
             yield f"  - {text(reason)}"
         for how in words.unique([h for s in spots for h in s.how_to_log]):

@@ -274,10 +274,10 @@ def _blind(d: Diagnosis) -> Iterator[RenderableType]:
         return
     yield _heading("Blind spots")
     for family, spots in words.blind_by_family(d.blind_spots).items():
-        missing = words.unique([m for s in spots for m in s.missing])
-        lacks = ", ".join(words.clean(m) for m in missing[:BLIND_METRICS]) or "what its reason says"
+        missing = words.lacking(spots)
+        lacks = ", ".join(words.clean(m) for m in missing[:BLIND_METRICS])
         more = f" and {len(missing) - BLIND_METRICS} more" if len(missing) > BLIND_METRICS else ""
-        body = Text.assemble(f"{words.counted(len(spots), 'check lacks', 'checks lack')} ", (lacks, "bold"), more)
+        body = Text.assemble(words.blind_count(spots), " " if lacks else "", (lacks, "bold"), more)
         yield _hanging(Text(f"{family:<8}"), body, indent=1)
         lines = words.unique([*words.reasons(spots), *(words.block(h) for s in spots for h in s.how_to_log)])
         for line in lines[:BLIND_LINES]:

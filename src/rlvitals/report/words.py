@@ -57,12 +57,43 @@ def block(text: str) -> str:
 
 
 def reasons(spots: list[BlindSpot]) -> list[str]:
-    """Return why checks could not look, beyond what they lack, each reason once with the names of its checks."""
+    """Return why checks could not look, beyond what they lack: of what there are too few values, then other reasons.
+
+    Each reason comes once, with the names of its checks.
+    """
     names: dict[str, list[str]] = {}
     for s in spots:
-        if s.reason:
-            names.setdefault(clean(s.reason), []).append(s.name)
-    return [f"{', '.join(of)}: {reason}" for reason, of in names.items()]
+        rest = s.reason.removeprefix("; ".join(map(str, s.few))).removeprefix("; ")
+        if rest:
+            names.setdefault(clean(rest), []).append(s.name)
+    return [*too_few(spots), *(f"{', '.join(of)}: {reason}" for reason, of in names.items())]
+
+
+def too_few(spots: list[BlindSpot]) -> list[str]:
+    """Return in one line of which series there are values, but fewer than checks need; empty where of none."""
+    needed: dict[tuple[str, int], list[int]] = {}
+    for few in (f for s in spots for f in s.few):
+        needed.setdefault((few.metric, few.have), []).append(few.needed)
+    alike: dict[str, list[str]] = {}
+    for (metric, have), of in needed.items():
+        most = f" to {max(of)}" if max(of) > min(of) else ""
+        alike.setdefault(f"{have} of {min(of)}{most} values", []).append(clean(metric))
+    return ["too few: " + "; ".join(f"{n} of {', '.join(of)}" for n, of in alike.items())] if alike else []
+
+
+def blind_count(spots: list[BlindSpot]) -> str:
+    """Return how many checks could not look, ending in "lack" where a list of what they lack is to follow."""
+    lack = sum(bool(s.missing) for s in spots)
+    little = len(spots) - lack
+    if not little:
+        return counted(lack, "check lacks", "checks lack")
+    first = f"{counted(little, 'check has', 'checks have')} too little to judge"
+    return f"{first}, {counted(lack, 'lacks', 'lack')}" if lack else first
+
+
+def lacking(spots: list[BlindSpot]) -> list[str]:
+    """Return what checks lack, each name once."""
+    return unique([m for s in spots for m in s.missing])
 
 
 def number(value: float) -> str:
