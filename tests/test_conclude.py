@@ -88,6 +88,13 @@ def test_what_certainly_began_first_is_no_consequence() -> None:
     assert names(diagnosed(late, early)) == [("E1", []), ("L1", [])]
 
 
+def test_no_update_explains_what_the_rollouts_of_the_first_step_showed() -> None:
+    update = fault("U1", Family.UPDATE, (1, 1), leads_to=("S1",))
+    at_once, later = fault("S1", Family.SIGNAL, (1, 1)), fault("S1", Family.SIGNAL, (1, 4))
+    assert [c.id for c in diagnosed(update, at_once).causes] == ["S1", "U1"]
+    assert [c.id for c in diagnosed(update, later).causes] == ["U1"]
+
+
 def test_overlapping_onsets_leave_the_graph_to_decide() -> None:
     upstream = fault("L1", Family.LENGTH, (15, 40), leads_to=("E1",))
     downstream = fault("E1", Family.ENTROPY, (10, 20))

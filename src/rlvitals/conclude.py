@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from rlvitals.blind import rollouts_read
 from rlvitals.check import (
     MOVES,
     SEVERITY,
@@ -39,6 +40,9 @@ from rlvitals.schema import EventKind, Run
 from rlvitals.view import View
 
 MIN_ROWS = 20  # usable steps below which nothing is ever called healthy (docs/design.md, "From outcomes to one answer")
+FIRST_STEP = 1  # its rollouts come from the policy that nothing has updated yet
+UPDATED = (Family.UPDATE, Family.LEASH)  # faults of updates and of what holds them
+SAMPLED = (Family.SIGNAL, Family.ROLLOUT)  # faults of sampling; a reward that is constant may have broken later on
 _VERDICT_ORDER = (Verdict.HEALTHY, Verdict.WATCH, Verdict.ACT, Verdict.STOP)
 
 
@@ -96,13 +100,16 @@ def explain(
     A explains B when the `leads_to` graph reaches B from A through faults that are there, or through at most one check
     that could not look (`unseen`), and B did not certainly begin first. What is only to be watched explains nothing
     that asks for a move: it is not established enough to accuse. Between two that reach each other the shorter path
-    decides, then the further upstream family.
+    decides, then the further upstream family. No update explains how alike the rollouts of the first
+    step were.
     """
     found = dict(faults)
     reach = {i: _distances(i, by_id, frozenset(found), unseen) for i in found}
 
     def explains(a: str, b: str) -> bool:
         if a == b or b not in reach[a] or found[b].onset.before(found[a].onset):
+            return False
+        if by_id[a].family in UPDATED and by_id[b].family in SAMPLED and found[b].onset.last <= FIRST_STEP:
             return False
         if _asks_for_a_move(found[b]) and not _asks_for_a_move(found[a]):
             return False
@@ -296,16 +303,21 @@ def blind_spots(examination: Examination, by_id: Mapping[str, Check], view: View
     out = []
     for i, outcome in examination.outcomes.items():
         if isinstance(outcome, NoData):
-            lines = view.trainer.how_to_log
-            wanted = dict.fromkeys(_line_of(m) for m in outcome.missing if not view.count(m))
-            how = tuple(lines[m] for m in wanted if m in lines)
-            out.append(BlindSpot(i, by_id[i].name, by_id[i].family.label, outcome.missing, how, outcome.reason))
+            how = _how_to_log((*outcome.missing, *outcome.unmeasured), view)
+            family = by_id[i].family.label
+            out.append(BlindSpot(i, by_id[i].name, family, outcome.missing, how, outcome.reason, outcome.few))
     return tuple(sorted(out, key=lambda b: (by_id[b.id].family, b.id)))
 
 
-def _line_of(metric: str) -> str:
-    """Return the name under which a trainer says how to log a metric: all rollout facts come from one dump."""
-    return "rollouts" if metric.startswith("rollouts/") else metric
+def _how_to_log(missing: Sequence[str], view: View) -> tuple[str, ...]:
+    """Return the lines that make this trainer log what is missing.
+
+    All rollout facts come from one dump: where one was read, the line that writes it is of no use.
+    """
+    lines = view.trainer.how_to_log
+    rollouts = "" if rollouts_read(view) else "rollouts"
+    wanted = dict.fromkeys(rollouts if m.startswith("rollouts/") else m for m in missing)
+    return tuple(lines[m] for m in wanted if m in lines)
 
 
 def ruled_out(examination: Examination, by_id: Mapping[str, Check], causes: Sequence[Cause]) -> tuple[RuledOut, ...]:

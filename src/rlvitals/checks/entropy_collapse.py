@@ -25,7 +25,7 @@ from rlvitals.check import (
     Threshold,
     Verify,
 )
-from rlvitals.checks import companions, course
+from rlvitals.checks import companions, course, mastery
 from rlvitals.checks.common import fmt, shift
 from rlvitals.checks.scale import reward_scale
 from rlvitals.view import View
@@ -109,8 +109,12 @@ def _finding(view: View, level: course.Level, floor: float, reached: bool, first
     if stuck is not None:
         text = f"{fell}, without any gain in reward"
         return Finding(text, Action.ADJUST, Confidence.HIGH, onset, (first, stuck), "no gain")
+    solved = mastery.confirmed(view)
+    if solved is not None:
+        text = f"{fell}, as the policy is sure of a task that it masters"
+        return Finding(text, Action.NOTE, Confidence.HIGH, onset, (first, solved), "solved")
     if companions.reward_place(view) >= 0.9:
-        text = f"{fell}, while the reward is near its maximum: the policy is sure of a task it solves"
+        text = f"{fell}, while the reward is near its maximum: the policy is sure of a task it solves, or exploits"
         return Finding(text, Action.WATCH, Confidence.MEDIUM, onset, (first,), "solved")
     text = f"{fell}; {companions.reward_words(view)}"
     return Finding(text, Action.WATCH, Confidence.MEDIUM, onset, (first,))
@@ -195,7 +199,7 @@ CHECK = Check(
     look_alikes=(
         LookAlike("Entropy below 0.5 in an instruct or coder model", "it is near this run's own start level"),
         LookAlike("Entropy declines and settles", "the second half of the window falls less than half as fast"),
-        LookAlike("Entropy of a few percent because the task is solved", "the reward is near its maximum and holds"),
+        LookAlike("Entropy of a few percent because the task is solved", "held-out rose with a high reward: a note"),
     ),
     sources=(
         "GRPO health-check runbook: entropy level and trend",

@@ -36,6 +36,7 @@ HEAD = 5  # first values for the start: the fall can be over within ten steps
 RECENT = 10
 WRITTEN = 4.0  # tokens at the start: an answer was written (convention)
 STOP_COUNTED = ("TRL", "unsloth", "ms-swift", "verl")  # trainers whose lengths count the stop token
+AT_ONCE = 0.5  # of the share cut over the first steps: in the first row already (convention: beyond a row's noise)
 NO_LONGER_CUT = 0.05  # share of completions still cut (convention)
 SHRUNK = 0.8  # times the start: where an onset interval opens (convention: beyond the noise of most lengths)
 
@@ -66,7 +67,7 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
 def _collapsed(view: View, limits: Mapping[str, Threshold], first: float, level: Level, recent: float) -> Fired:
     metric, top, _, reward = _earned(view)
     ratio, watch, act = recent / first, limits["watch_ratio"], limits["act_ratio"]
-    was_cut = _begin(view, "truncated_frac")
+    was_cut = _cut_at_first(view)
     averse = was_cut >= 0.1 and now(view, "truncated_frac", RECENT).mean < 0.02
     hard = ratio <= act.value
     limit = act if hard else watch
@@ -115,9 +116,18 @@ def _begin(view: View, metric: str) -> float:
     return stats.mean(view.head(metric, max(2, round(HEAD / max(row_spacing(view, metric), 1.0)))))
 
 
+def _cut_at_first(view: View) -> float:
+    """Return the share cut over about the first HEAD steps; NaN where the first row had less than half of it.
+
+    A budget cuts from the first answer on; what is cut only after the first update is what that update did.
+    """
+    share, head = _begin(view, "truncated_frac"), view.head("truncated_frac", 1)
+    return share if head.size and head[0] >= AT_ONCE * share else math.nan
+
+
 def _averse(view: View, limits: Mapping[str, Threshold], first: float, level: Level) -> Fired | None:
     """Fire where many completions were cut at first, none is now, they are shorter, and that has not paid at all."""
-    was_cut, cut = _begin(view, "truncated_frac"), now(view, "truncated_frac", RECENT)
+    was_cut, cut = _cut_at_first(view), now(view, "truncated_frac", RECENT)
     limit, ratio = limits["cut_at_first"], level.mean / first if first > 0 else math.nan
     steps = view.count("reward_mean") * row_spacing(view, "reward_mean")
     if not (was_cut >= limit.value and cut.mean < NO_LONGER_CUT and ratio <= limits["averse_ratio"].value):

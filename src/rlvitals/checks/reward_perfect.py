@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from rlvitals.check import (
@@ -28,6 +29,8 @@ from rlvitals.checks.common import fmt, now, tied_share
 from rlvitals.view import View
 
 FIRST = 4  # first logged steps that must be near the maximum: before any learning can have happened
+EARLY = 20  # first logged steps that must be at the limit on the mean where the very first miss it by noise
+BOUND_Z = 1.64  # normal quantile of a one-sided 0.05
 LATEST_START = 10  # a log that begins later than this step does not show the start of the run
 
 
@@ -39,6 +42,20 @@ def maximum(view: View) -> tuple[str, float] | None:
         return "reward_mean", view.config.reward_max
     low, _, high, _ = view.extremes("reward_mean")
     return ("reward_mean", 1.0) if low >= 0.0 and high <= 1.0 else None
+
+
+def _at_once(view: View, metric: str, cut: float) -> bool:
+    """True when the first rows are at the limit, or below it by no more than their own noise with the next ones at it.
+
+    A reward that is learned begins further below than the rows scatter.
+    """
+    head, early = view.head(metric, FIRST), view.head(metric, EARLY)
+    begin = float(head.mean())
+    if begin >= cut:
+        return True
+    if early.size < EARLY or early.mean() < cut:
+        return False
+    return begin + BOUND_Z * float(early.std(ddof=1)) / math.sqrt(head.size) >= cut
 
 
 def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
@@ -53,7 +70,7 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     cut = floor + limit.value * (top - floor)
     head, level = view.head(metric, FIRST), now(view, metric, 20)
     begin = float(head.mean())  # one row of some dozens of rollouts misses the limit by chance
-    if begin < cut or level.mean < cut:
+    if not _at_once(view, metric, cut) or level.mean < cut:
         return Clear(
             f"{metric} averaged {fmt(begin)} in its first {head.size} logged steps and is {fmt(level.mean)} now; "
             f"limit {fmt(cut)} for both"

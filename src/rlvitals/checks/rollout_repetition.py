@@ -24,8 +24,8 @@ from rlvitals.check import (
     Threshold,
     Verify,
 )
-from rlvitals.checks import companions
-from rlvitals.checks.common import fmt, onset_of, start, tied_share
+from rlvitals.checks import companions, mastery
+from rlvitals.checks.common import fmt, onset_of, start, tied_rows
 from rlvitals.checks.rollout_common import mastered
 from rlvitals.schema import Float64
 from rlvitals.view import View
@@ -62,11 +62,11 @@ def _copies(view: View, limits: Mapping[str, Threshold]) -> Finding | str:
     first = Evidence("unique_frac", f"{seen}; limit {limit}", now, "fraction", where, limit, "<", began, shown)
     onset = onset_of(view, "unique_frac", 0.0, bound, center="median")
     what = f"rollouts of a group are near-identical: {fmt(100 * now)}% differ"
-    place, tied = companions.reward_place(view), tied_share(view, ROWS)
+    place, (tied_at, tied) = companions.reward_place(view), tied_rows(view, ROWS)
     dead = float(tied.mean()) if tied.size else math.nan
     worse, limit_tied = companions.worse_since(view, onset), limits["tied_share"]
     tied_before = began >= bound and start(view, "zero_variance_frac") > limit_tied.value
-    wrong = _tied_apart(view, tied)
+    wrong = _tied_apart(tied, mastered(view, tied_at))
     if dead > limit_tied.value and place < 0.9 and not tied_before and wrong > HALF * limit_tied.value:
         text = f"{fmt(100 * dead)}% of the groups have equal rewards over the same steps; limit {limit_tied}"
         second = Evidence("zero_variance_frac", text, dead, "fraction", where, limit_tied, ">")
@@ -75,16 +75,19 @@ def _copies(view: View, limits: Mapping[str, Threshold]) -> Finding | str:
         )
     if worse:
         return Finding(f"{what}, and the policy got worse", Action.ADJUST, Confidence.HIGH, onset, (first, *worse))
+    solved = mastery.confirmed(view)
+    if solved is not None:
+        text = f"{what}, as the task is mastered"
+        return Finding(text, Action.NOTE, Confidence.HIGH, onset, (first, solved))
     return Finding(what, Action.WATCH, Confidence.MEDIUM, onset, (first,))
 
 
-def _tied_apart(view: View, tied: Float64) -> float:
+def _tied_apart(tied: Float64, right: Float64) -> float:
     """Return the share of groups tied and not all right in the half of the rows that has fewer of them.
 
     Right and alike before, wrong and alike since a few rows is a fall that began just now; the two together are not.
     """
-    right = view.recent("all_right_frac", tied.size)[1]
-    apart = tied - right if right.size == tied.size else tied - mastered(view)
+    apart = tied - right  # at the same steps
     half = apart.size // 2
     return min(float(apart[:half].mean()), float(apart[half:].mean())) if half else math.nan
 
@@ -98,7 +101,7 @@ def _near(view: View, limits: Mapping[str, Threshold]) -> Finding | str:
     limit, now, began = limits["near_identical"], float(values.mean()), start(view, NEAR)
     where = (int(steps[0]), int(steps[-1]))
     seen = f"{fmt(100 * now)}% of the groups are near-identical over steps {where[0]}-{where[1]}"
-    right = mastered(view)
+    right = float(mastered(view, steps).mean())
     if not now - right > limit.value:  # the groups that are both are at least the rest: copies of right answers
         return f"{seen}, {fmt(100 * right)}% of them all right, {fmt(100 * began)}% at the start; limit {limit}"
     text = f"{seen}, {fmt(100 * began)}% at the start; limit {limit}"
@@ -183,7 +186,7 @@ CHECK = Check(
         "R014",
     ),
     look_alikes=(
-        LookAlike("Short answers to a solved task repeat", "the reward is near its maximum: watch at most"),
+        LookAlike("Short answers to a solved task repeat", "held-out rose with a high reward: a note"),
         LookAlike("Prompts that are mastered are answered alike", "groups that are all right are taken off the share"),
         LookAlike("A reward that breaks long after groups had become alike", "it was best with them alike: watch"),
         LookAlike("Groups that were tied before they were alike", "their ties are no sign of it: watch"),
