@@ -36,13 +36,15 @@ class Work:
     lr: float = 3e-4
     seed: int = 0
     eval_every: int = 0
+    score_every: int = 1  # steps from one scoring pass of ours to the next; TRL makes none on this work
     coin: bool = False  # pay by a hash of the answer: a policy that knows nothing still has groups with mixed rewards
 
     @property
     def config(self) -> Config:
         """Our settings: clip 0.2, token mean, one optimizer step per batch, no reference (recipe bnpo, as TRL's)."""
+        recipe = "bnpo" if self.score_every == 1 else f"bnpo:score_every={self.score_every}"
         return Config(
-            recipe="bnpo", task=self.task, model=self.model, steps=self.steps, seed=self.seed, prompts=self.prompts,
+            recipe=recipe, task=self.task, model=self.model, steps=self.steps, seed=self.seed, prompts=self.prompts,
             group_size=self.group_size, max_tokens=self.budget, minibatches=1, lr=self.lr, reference_reset=-1,
             eval_every=0, save_every=100_000, dead_steps=0,
         )  # fmt: skip

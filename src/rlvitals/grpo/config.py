@@ -23,7 +23,8 @@ class Config:
     """The settings of a run.
 
     Attributes:
-        recipe: row of losses and switches (`presets.PRESETS`).
+        recipe: row of losses and switches (`presets.PRESETS`) and its options: kl, kl_in, score_every (steps from one
+            scoring pass to the next, 1 unless it is given).
         task: environment and its options, "name" or "name:key=value,key=value".
         model: "tiny" for the embedded model, else a folder or hub name of a causal LM.
         warm_start: JSON lines with prompt and completion for supervised training before the first step, "" for none.

@@ -29,8 +29,8 @@ from rlvitals.grpo.ratiostats import clip_bounds
 from rlvitals.grpo.recipes import DeadGroups
 from rlvitals.grpo.rollout import Trajectory, seed_of
 from rlvitals.grpo.run import Run, open_run, state_of
-from rlvitals.grpo.score import Scores, divergence
-from rlvitals.grpo.update import StepData, UpdateStats, kl_coefs, needs_distributions
+from rlvitals.grpo.score import Pending, Scores, divergence
+from rlvitals.grpo.update import StepData, UpdateStats, kl_coefs, live_rows, needs_distributions
 
 Row = dict[str, float]
 Watch = Callable[[Run, Row, HeldOut | None], None]
@@ -114,6 +114,7 @@ def one_step(run: Run) -> tuple[Row, HeldOut | None]:
 
     sampled_by = run.trainer.version
     stats = run.parts.update(run.trainer, run.recipe, data, step, run.parts.loss)
+    _settle(run, sampled.kept, data, everyone)
     with run.parallel.whole(run.trainer.policy):
         run.parts.sync(run.sampler, run.policy.model, run.trainer.version, step)
         if run.config.reference_reset > 0 and step % run.config.reference_reset == 0:
@@ -203,14 +204,20 @@ def _everyone(run: Run, own: list[Trajectory]) -> list[Trajectory]:
 
 
 def prepare(run: Run, sampled: Sampled) -> tuple[StepData, list[Trajectory]]:
-    """Score the rollouts and give each its advantage; return what the update needs and the rollouts of everyone."""
+    """Score the rollouts and give each its advantage; return what the update needs and the rollouts of everyone.
+
+    In a step without a scoring pass the update gives the scores of the rows it sees; the others are scored here.
+    """
     config, recipe, parts = run.config, run.recipe, run.parts
     device = run.parallel.device()
     kept = sampled.kept
     packed: Packed = parts.pack(kept, _pad(run), device)
-    scores: Scores = parts.score(run.policy, packed, config.temperature, config.micro_tokens)
+    scores: Scores | None = None
+    if run.scoring:
+        scores = parts.score(run.policy, packed, config.temperature, config.micro_tokens)
     ref_BT = run.reference.score(packed, config.temperature, config.micro_tokens)
-    _attach(run, kept, packed, scores, ref_BT)
+    if scores is not None:
+        _attach(run, kept, packed, scores, ref_BT)
     _score_rest(run, [t for t in sampled.dropped if t.attempt == 0])
     everyone = _everyone(run, kept)
     given = credit(recipe, everyone, run.task.plan, config.max_tokens, parts.advantage)
@@ -218,13 +225,50 @@ def prepare(run: Run, sampled: Sampled) -> tuple[StepData, list[Trajectory]]:
         t.advantage = value if judged else float("nan")
     first = sum(len(p) for p in run.parallel.gather([0] * len(kept))[: run.parallel.rank])
     own_B = given.adv_B[first : first + len(kept)].to(device)
+    adv_BT = per_token_BT(own_B, packed.mask_BT)
+    pending = None
+    if scores is None:
+        own = given.rows[(given.rows >= first) & (given.rows < first + len(kept))] - first
+        pending = _pending(run, packed, live_rows(recipe, adv_BT, own.to(device)))
+        scores = pending.scores
     families = [t.item.family for t in kept]
     data = StepData(
-        packed, given.rows, first, per_token_BT(own_B, packed.mask_BT), scores.logp_BT, ref_BT,
-        kl_coefs(recipe.kl_term, families, scores.logp_BT),
-        run.reference.head if needs_distributions(recipe.kl_term) else None,
+        packed, given.rows, first, adv_BT, scores.logp_BT, ref_BT, kl_coefs(recipe.kl_term, families, scores.logp_BT),
+        run.reference.head if needs_distributions(recipe.kl_term) else None, pending,
     )  # fmt: skip
     return data, everyone
+
+
+def _pending(run: Run, packed: Packed, live: torch.Tensor) -> Pending:
+    """Score the rows that the update does not see: entropy and divergence of the others alone would be of a selection.
+
+    What it sees is NaN until it has seen it.
+    """
+    unseen = torch.ones(packed.rows, dtype=torch.bool, device=packed.mask_BT.device)
+    unseen[live] = False
+    waiting_BT = torch.where(packed.mask_BT, torch.nan, 0.0)
+    found = Pending(Scores(waiting_BT, waiting_BT.clone()), torch.zeros_like(packed.mask_BT))
+    rest = unseen.nonzero().flatten()
+    if rest.numel():
+        part = packed.select(rest)
+        scores: Scores = run.parts.score(run.policy, part, run.config.temperature, run.config.micro_tokens)
+        found.take(rest, scores.logp_BT, scores.entropy_BT, part.mask_BT)
+    return found
+
+
+def _settle(run: Run, kept: Sequence[Trajectory], data: StepData, everyone: Sequence[Trajectory]) -> None:
+    """Give the trajectories of a step without a scoring pass what its update has found, in every process."""
+    if data.pending is None:
+        return
+    _attach(run, kept, data.packed, data.pending.scores, data.logp_ref_BT)
+    known_B = (data.pending.known_BT | ~data.packed.mask_BT).all(dim=1).tolist()
+    for t, known in zip(kept, known_B, strict=True):
+        if not known:  # a part in the update's place passed it by: missing, not NaN
+            t.trainer_logp = t.entropy = None
+    if run.parallel.world > 1:  # before the update they were gathered without
+        found = run.parallel.gather([(t.trainer_logp, t.entropy, t.ref_logp) for t in kept])
+        for t, own in zip(everyone, [each for part in found for each in part], strict=True):
+            t.trainer_logp, t.entropy, t.ref_logp = own
 
 
 def _score_rest(run: Run, dropped: list[Trajectory]) -> None:

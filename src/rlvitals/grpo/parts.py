@@ -114,7 +114,8 @@ class Parts:
         reference: (policy, held) -> what the divergence is measured to: a copy of the policy at its start.
         sampler: (policy, tokenizer, config) -> what samples the rollouts; evaluations have their own.
         collect: plays rollouts; pack: trajectories to tensors, and which tokens count.
-        score: log-probabilities before the update, of policy and reference.
+        score: log-probabilities of the policy before the update; with `score_every` above 1 it gets, in the steps
+            between, the rows alone that the update does not see.
         advantage: rewards to advantages; loss: one micro-batch; update: all optimizer steps of a step.
         sync: hands the new weights to the sampler, after each step.
         record: (step, row) -> the row that is logged.

@@ -21,6 +21,7 @@ from rlvitals.grpo.losses import Clip, Reinforce
 from rlvitals.grpo.ratios import RatioLevel
 from rlvitals.grpo.recipes import RECIPES, DeadGroups, Recipe
 
+MAX_STEPS = 10**9  # the most that Config.steps takes
 ADDED_ESTIMATOR = Estimator.RATIO_K3  # of a penalty that a recipe lacks and kl_coef asks for: see the table in kl.py
 
 
@@ -106,7 +107,7 @@ def recipe_of(config: Config) -> Recipe:
     """
     recipe = preset(config.recipe).recipe
     term, chosen = recipe.kl_term, _options(config.recipe)
-    if term is None and (config.kl_coef > 0 or chosen):
+    if term is None and (config.kl_coef > 0 or chosen.keys() & _CHOICES.keys()):
         term = KlTerm(ADDED_ESTIMATOR, Place.LOSS, config.kl_coef)
     if term is None:
         return recipe
@@ -123,6 +124,18 @@ def recipe_of(config: Config) -> Recipe:
     return replace(recipe, kl_term=replace(term, estimator=Estimator(estimator), place=Place(place)))
 
 
+SCORE_EVERY = "score_every"
+
+
+def score_every(config: Config) -> int:
+    """Return the steps from one scoring pass to the next: 1 is each step. Raises InputError.
+
+    In the steps between, the forward pass of the only update is the old policy's. An option of the recipe, because it
+    says where the loss takes its old policy from: `grpo:score_every=10`.
+    """
+    return int(_options(config.recipe).get(SCORE_EVERY, "1"))
+
+
 _CHOICES: Mapping[str, tuple[str, ...]] = {
     "kl": tuple(e.value for e in Estimator),
     "kl_in": tuple(p.value for p in Place),
@@ -135,8 +148,13 @@ def _options(spec: str) -> dict[str, str]:
     found: list[Problem] = []
     for part in filter(None, spec.partition(":")[2].split(",")):
         key, _, value = part.partition("=")
-        if key not in _CHOICES:
-            found.append(Problem("unknown option of a recipe", "--recipe", repr(part), f"{' or '.join(_CHOICES)}=..."))
+        if key == SCORE_EVERY:
+            if not (value.isascii() and value.isdigit() and 0 < int(value) <= MAX_STEPS):
+                wanted = f"a whole number of steps, 1 to {MAX_STEPS}"
+                found.append(Problem(f"not a value of the option {key}", "--recipe", repr(part), wanted))
+        elif key not in _CHOICES:
+            known = " or ".join([*_CHOICES, SCORE_EVERY])
+            found.append(Problem("unknown option of a recipe", "--recipe", repr(part), f"{known}=..."))
         elif value not in _CHOICES[key]:
             found.append(
                 Problem(f"not a value of the option {key}", "--recipe", repr(part), " or ".join(_CHOICES[key]))

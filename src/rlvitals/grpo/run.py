@@ -23,7 +23,7 @@ from rlvitals.grpo.kl import Place
 from rlvitals.grpo.logs import RunLog, write_json
 from rlvitals.grpo.parts import Parts, local_sampler
 from rlvitals.grpo.pool import Pool
-from rlvitals.grpo.presets import recipe_of
+from rlvitals.grpo.presets import recipe_of, score_every
 from rlvitals.grpo.recipes import Recipe
 from rlvitals.grpo.reference import Reference
 from rlvitals.grpo.rollout import Sampler, Sampling, Trajectory
@@ -47,6 +47,7 @@ class Run:
         step: steps that are complete; seconds and tokens: of all of them, earlier starts included.
         log, rollouts: None in processes that do not write.
         latest: rollouts of the last step, in the order of sampling.
+        score_every: steps from one scoring pass to the next.
     """
 
     given: Config
@@ -75,12 +76,18 @@ class Run:
     started: float = field(default_factory=time.perf_counter)
     resumed: int | None = None
     latest: Sequence[Trajectory] = ()
+    score_every: int = 1
 
     @property
     def sampling(self) -> Sampling:
         """How rollouts are drawn."""
         c = self.config
         return Sampling(c.temperature, c.top_p, c.top_k, c.max_tokens)
+
+    @property
+    def scoring(self) -> bool:
+        """True when the next step scores all its rollouts before the update."""
+        return self.step % self.score_every == 0
 
     def elapsed(self) -> float:
         """Seconds of this run, earlier starts included."""
@@ -111,7 +118,7 @@ def open_run(config: Config, parts: Parts, folder: Path, *, resume: bool = False
         Trainer(wrapped, optimizer, config, parallel), sampler,
         sampler if config.sampler else local_sampler(policy, loaded.tokenizer),
         Pool(task.train, config.seed), parallel, facts, Cadence(config.eval_every),
-        Stopping(config.patience, config.dead_steps),
+        Stopping(config.patience, config.dead_steps), score_every=score_every(config),
     )  # fmt: skip
     if saved is not None:
         _restore(run, saved)
@@ -155,8 +162,31 @@ def _require(config: Config, recipe: Recipe, task: Task, parallel: Parallel) -> 
         problems.append(Problem("a KL term without a reference", "reference_reset", "-1", "0 or more with kl_coef > 0"))
     if term is not None and term.place is Place.REWARD and config.reference_reset < 0:
         problems.append(Problem("a KL penalty in the reward needs a reference", "reference_reset", "-1", "0 or more"))
+    problems += _unscored(config, recipe)
     if problems:
         raise InputError(*problems)
+
+
+def _unscored(config: Config, recipe: Recipe) -> list[Problem]:
+    """Return what needs a scoring pass in every step, where the recipe's options leave some out."""
+    if score_every(config) == 1:
+        return []
+    where, given, found = "--recipe", f"score_every={score_every(config)}", []
+    updates = config.epochs * config.minibatches
+    if updates != 1:
+        found.append(
+            Problem("the old policy must be scored where a batch makes several updates", where,
+                    f"{given} with epochs={config.epochs} and minibatches={config.minibatches}: {updates} updates",
+                    "1 update per batch",
+                    "Try --set epochs=1 and --set minibatches=1, or leave score_every out")
+        )  # fmt: skip
+    if recipe.kl_term is not None and recipe.kl_term.place is Place.REWARD:
+        found.append(
+            Problem("a KL penalty in the reward needs the scores before the advantages", where,
+                    f"{given} with the penalty in the reward", "score_every=1",
+                    "Leave score_every out, or put the penalty into the loss: kl_in=loss")
+        )  # fmt: skip
+    return found
 
 
 def adapted(model: nn.Module, config: Config) -> nn.Module:

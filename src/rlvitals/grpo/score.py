@@ -25,6 +25,24 @@ class Scores:
     entropy_BT: Tensor
 
 
+@dataclass(frozen=True)
+class Pending:
+    """Scores of a step without a scoring pass of its own: the forward pass of its only update gives what is missing.
+
+    scores: NaN at counting tokens that have none yet; known_BT: tokens that have theirs.
+    """
+
+    scores: Scores
+    known_BT: Tensor
+
+    def take(self, rows: Tensor, logp_BT: Tensor, entropy_BT: Tensor, mask_BT: Tensor) -> None:
+        """Note the scores of some rows, cut to the longest of them."""
+        width = mask_BT.shape[1]
+        self.scores.logp_BT[rows, :width] = logp_BT.detach().float()
+        self.scores.entropy_BT[rows, :width] = entropy_BT.detach().float()
+        self.known_BT[rows, :width] = mask_BT
+
+
 class Head(NamedTuple):
     """The next-token distributions of N tokens, not yet multiplied out: logits are hidden_NH times weight_VH.
 

@@ -20,7 +20,7 @@ from rlvitals.grpo.packing import Packed, micro_batches
 from rlvitals.grpo.ratiostats import RatioStats
 from rlvitals.grpo.recipes import Batch, Loss, Recipe
 from rlvitals.grpo.rollout import seed_of
-from rlvitals.grpo.score import HeadOf, spread_BT
+from rlvitals.grpo.score import HeadOf, Pending, spread_BT
 
 LossOf = Callable[[Recipe, Batch, Counts], Loss]
 """`recipes.policy_loss` unless a lab replaces it."""
@@ -34,7 +34,8 @@ class StepData:
 
     rows: trajectories in the loss, numbered over all processes; first: number of this process's first one. adv_BT,
     logp_old_BT and logp_ref_BT (None without a reference) are (B, T); kl_coef_B reward per nat; head: the reference's
-    whole distributions, for the exact divergence alone.
+    whole distributions, for the exact divergence alone. pending: None after a scoring pass; without one, logp_old_BT is
+    its tensor, and the forward pass of the update is what fills it.
     """
 
     packed: Packed
@@ -45,6 +46,7 @@ class StepData:
     logp_ref_BT: Tensor | None = None
     kl_coef_B: Tensor | None = None
     head: HeadOf | None = None
+    pending: Pending | None = None
 
 
 @dataclass
@@ -52,7 +54,8 @@ class UpdateStats:
     """Sums over the minibatches of a step.
 
     losses: one (total, policy, penalty, bonus) per minibatch; grad_norms before clipping; first, last, every: ratio
-    statistics of the first and the last minibatch, and of all.
+    statistics of the first and the last minibatch, and of all; empty where the old policy is the forward pass itself: a
+    ratio that is 1 by construction is no measurement.
     """
 
     losses: list[tuple[float, float, float, float]] = field(default_factory=list)
@@ -135,8 +138,7 @@ def _minibatch(
     sequences, tokens = (int(n) for n in parallel.sum(own).tolist())
     if tokens == 0:
         return None
-    live = rows if _needs_every_row(recipe) else rows[data.adv_BT[rows].ne(0).any(dim=1)]
-    parts = micro_batches(data.packed.length_B, live, config.micro_tokens)
+    parts = micro_batches(data.packed.length_B, live_rows(recipe, data.adv_BT, rows), config.micro_tokens)
     passes = parallel.largest(max(len(parts), 1))
     counts = Counts(sequences, tokens, config.max_tokens, micro_batches=max(parallel.total(len(parts)), 1))
     sums = torch.zeros(4, dtype=torch.float64)
@@ -150,6 +152,11 @@ def _minibatch(
                 _empty_pass(trainer, data)
     total, policy, penalty, bonus = parallel.sum(sums).tolist()
     return total, policy, penalty, bonus
+
+
+def live_rows(recipe: Recipe, adv_BT: Tensor, rows: Tensor) -> Tensor:
+    """Return those of the rows that the update passes through the policy."""
+    return rows if _needs_every_row(recipe) else rows[adv_BT[rows].ne(0).any(dim=1)]
 
 
 def _needs_every_row(recipe: Recipe) -> bool:
@@ -168,7 +175,9 @@ def _micro_batch(
     logp_N, entropy_N, *exact_N = trainer.policy(
         part.ids_BL, part.mask_BT, trainer.config.temperature, part.keep_NV8(), ref
     )
-    logp_BT = spread_BT(logp_N, part.mask_BT)
+    logp_BT, entropy_BT = spread_BT(logp_N, part.mask_BT), spread_BT(entropy_N, part.mask_BT)
+    if data.pending is not None:  # the one pass over these rows before any step: its policy is the old one
+        data.pending.take(rows, logp_BT, entropy_BT, part.mask_BT)
     old_BT = data.logp_old_BT[rows, :width]
     batch = Batch(
         logp_BT,
@@ -177,14 +186,15 @@ def _micro_batch(
         part.mask_BT,
         logp_sampler_BT=part.logp_sampler_BT,
         logp_ref_BT=None if data.logp_ref_BT is None else data.logp_ref_BT[rows, :width],
-        entropy_BT=spread_BT(entropy_N, part.mask_BT),
+        entropy_BT=entropy_BT,
         divergence_BT=spread_BT(exact_N[0], part.mask_BT) if exact_N else None,
         kl_coef_B=None if data.kl_coef_B is None else data.kl_coef_B[rows],
     )
     loss = loss_of(recipe, batch, counts)
     # DDP and FSDP average gradients over processes; the loss is a sum over all of them
     (loss.total * trainer.parallel.world).backward()  # type: ignore[no-untyped-call]
-    stats.take(recipe, logp_BT.detach(), old_BT, batch.adv_BT, part.mask_BT)
+    if data.pending is None:
+        stats.take(recipe, logp_BT.detach(), old_BT, batch.adv_BT, part.mask_BT)
     return torch.tensor([float(x.detach()) for x in (loss.total, loss.policy, loss.penalty, loss.bonus)]).double()
 
 

@@ -99,7 +99,7 @@ _HOW_TO_LOG: dict[str, str] = {
     "logprob_gap_mean": _ALWAYS,
     "kl_sampler_trainer": _ALWAYS,
     "unique_frac": _ALWAYS,
-    "ratio_mean": "logged in every step with an optimizer step",
+    "ratio_mean": "logged in every step with a scoring pass and an optimizer step",
     "clip_frac": "logged with every recipe that clips",
     "kl_ref": _NEEDS_REFERENCE,
     "success_tier/*": "logged where the task has tiers",
