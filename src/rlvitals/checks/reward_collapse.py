@@ -70,7 +70,12 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     flat = bool(np.ptp(values) == 0.0)
     steady = float(np.std(earlier)) < limits["steady"].value * lost  # else a step is within the noise of the level
     outage = quick and flat and steady
-    what = "in one step, to a constant: an environment or verifier outage" if outage else "and stays there"
+    sudden = quick and steady and not flat
+    what = "and stays there"
+    if outage:
+        what = "in one step, to a constant: an environment or verifier outage"
+    elif sudden:
+        what = "within one step: environment, tool or verifier broke there, or one update broke the policy"
     return Fired(
         Finding(
             f"The reward fell from {fmt(best)} to {fmt(float(values.mean()))} {what}",
@@ -91,7 +96,7 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
                     best,
                 ),
             ),
-            "outage" if outage else "policy",
+            "outage" if outage else "sudden" if sudden else "policy",
         )
     )
 
@@ -127,8 +132,8 @@ CHECK = Check(
     name="reward-collapse",
     family=Family.REWARD,
     fault="The reward has fallen from an established level to near its floor and has not come back.",
-    why="A fall within one step to a constant is an outage of environment or verifier; a fall over tens of steps is a "
-    "policy that breaks. Either way every further step trains on it, so the run should not go on from here.",
+    why="A fall within one step to a constant is an outage of environment or verifier, one to a low level a tool that "
+    "fails or an update that wrecks; a fall over tens of steps is a policy that breaks. Either way every further step trains on it, so the run should not go on from here.",
     needs=Needs(all_of=("reward_mean",), rows=40),
     thresholds=(
         Threshold(
@@ -150,6 +155,16 @@ CHECK = Check(
                 Remedy("Lower the learning rate if gradient, entropy or KL moved first", "learning_rate", "lower"),
             ),
             verify=(Verify("the reward does not fall over the next 50 steps", "reward_mean", "not falling", None, 50),),
+            rollback=Rollback.BEFORE_ONSET,
+        ),
+        "sudden": Plan(
+            remedies=(
+                Remedy("Stop, and check environment, tools and verifier at the step of the fall", "verifier", "check"),
+                Remedy("Read rollouts from the last step before the fall and the first one after it", "", "check"),
+                Remedy("Resume from a checkpoint saved before the fall, once what broke there is mended", "", ""),
+                Remedy("Lower the learning rate only if gradient, entropy or KL moved before", "learning_rate", "lower"),
+            ),
+            verify=(Verify("the reward is back near its earlier level", "reward_mean", "not falling", None, 20),),
             rollback=Rollback.BEFORE_ONSET,
         ),
         "outage": Plan(

@@ -94,9 +94,13 @@ def _by_output(view: View, limits: Mapping[str, Threshold]) -> Finding | str:
         evidence.append(_pay(RAW_PAID, paid.mean, others.mean, paid.span))
     onset = onset_of(view, RAW, limit.value, np.inf)
     what = f"{now.mean:.0%} of the verifier outputs read as a failure and are scored all the same"
-    action = Action.FIX if credit else Action.WATCH
-    confidence = Confidence.HIGH if credit else Confidence.LOW
-    return Finding(what, action, confidence, onset, tuple(evidence), "credit" if credit else "")
+    if credit:
+        return Finding(what, Action.FIX, Confidence.HIGH, onset, tuple(evidence), "credit")
+    before = began(view, RAW)
+    if now.mean >= limits["all_failed"].value and before < limit.value:
+        text = f"{what}: hardly any did at the start, so that the verifier fails and not the answers"
+        return Finding(text, Action.FIX, Confidence.HIGH, onset, tuple(evidence))
+    return Finding(what, Action.WATCH, Confidence.LOW, onset, tuple(evidence))
 
 
 def _pay(metric: str, paid: float, others: float, span: tuple[int, int]) -> Evidence:
@@ -117,6 +121,13 @@ CHECK = Check(
     thresholds=(
         Threshold(
             "failed_share", 0.05, "of rollouts", SourceKind.PAPER, "prime-rl documentation: errored above 5%, sustained"
+        ),
+        Threshold(
+            "all_failed",
+            0.95,
+            "of rollouts",
+            SourceKind.CONVENTION,
+            "nearly every output a failure where hardly any was: no policy unlearns every answer at once",
         ),
         Threshold(
             "opposed_share",
@@ -162,7 +173,7 @@ CHECK = Check(
     patience=2,
     look_alikes=(
         LookAlike("Failures without a reward: left out as they should be", "only scored ones count"),
-        LookAlike("Code that fails is a wrong answer", "an output alone is a lead, unless failures earn more"),
+        LookAlike("Code that fails is a wrong answer", "an output alone is a lead, unless failures earn more or nearly all fail"),
         LookAlike("Answers that cannot be parsed", "they are answers: parse-failure-high judges them"),
     ),
     sources=("docs/evidence.md: What no curve shows", "verl PR#5635", "Why GRPO training fails: reward extraction"),
