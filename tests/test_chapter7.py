@@ -26,7 +26,7 @@ from benchmarks.book.arms import (  # noqa: E402
 )
 from benchmarks.book.pictures import PICTURES  # noqa: E402
 from benchmarks.book.questions import QUESTIONS  # noqa: E402
-from benchmarks.book.summary import curve, short, tail, thin_log  # noqa: E402
+from benchmarks.book.summary import WHOLE, curve, short, tail, thin_log  # noqa: E402
 from benchmarks.chapter7 import pending  # noqa: E402
 
 import rlvitals  # noqa: E402
@@ -38,6 +38,7 @@ from rlvitals.grpo.presets import PRESETS, config_of  # noqa: E402
 from rlvitals.grpo.recipes import Batch  # noqa: E402
 from rlvitals.grpo.rewards.plan import Completion  # noqa: E402
 from rlvitals.grpo.rollout import Trajectory  # noqa: E402
+from rlvitals.ingest.evals import read_evals  # noqa: E402
 from rlvitals.record.arms import iqm  # noqa: E402
 
 ROOT = Path(__file__).parents[1]
@@ -116,6 +117,36 @@ def test_a_log_of_every_arm_ships_and_is_read(kept: chapter7.Results) -> None:
         held = next(iter(run.evals.values()))
         assert held.step.tolist() == [20, 40, 60], name
         assert held.score[-1] == pytest.approx(arm["held_out"]["60"][0], rel=1e-3), name
+
+
+# arm -> what the page says of it: verdict, and checks that speak of it
+TOLD = {
+    "tracking": ("healthy", set()),  # "nothing breaks in 60 steps"
+    "no-clip": ("watch", {"C006", "U004"}),  # it ends below where it began, for want of a clip
+    "stops-k1": ("stop", {"K004"}),  # the penalty destroys the policy
+    "format": ("healthy", set()),  # "that accuracy falls because of it is not shown"
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_a_whole_run_ships_and_is_diagnosed_as_the_page_says(kept: chapter7.Results, name: str) -> None:
+    run = rlvitals.load(ROOT / "examples" / "chapter7" / name)
+    assert (run.rows, run.trainer.name, len(run.columns) > 80) == (STEPS, "rlvitals train", True)
+    held = run.evals["heldout"]
+    logged = [kept["arms"][name]["held_out"][str(s)][0] for s in (0, 20, 40, 60)]
+    assert held.score.tolist() == pytest.approx(logged, rel=1e-3)
+    diagnosis = rlvitals.diagnose(run)
+    verdict, checks = TOLD[name]
+    assert diagnosis.verdict.value == verdict
+    assert checks <= {i for cause in diagnosis.causes for i in (cause.id, *(c.id for c in cause.consequences))}
+    again = read_evals("items", ROOT / "examples" / "chapter7" / name / "evals.jsonl.gz")
+    assert again.score.tolist() == pytest.approx(held.score.tolist())
+
+
+def test_the_whole_runs_are_small() -> None:
+    files = [p for name in WHOLE for p in (ROOT / "examples" / "chapter7" / name).iterdir()]
+    assert sorted({p.name for p in files}) == ["config.json", "evals.jsonl.gz", "metrics.jsonl.gz"]
+    assert sum(p.stat().st_size for p in files) < 300_000
 
 
 def test_the_collapsed_run_is_diagnosed_from_its_shipped_log() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import datetime
+import gzip
 import json
 import math
 import re
@@ -27,6 +28,7 @@ LAST = 10  # steps at the end of a run that are averaged
 EVERY = 5  # steps that one point of a curve averages
 SHOWN = 60  # characters of an answer that are kept per seed
 DIGITS = 4  # significant digits that are kept
+WHOLE = ("tracking", "no-clip", "stops-k1", "format")  # arms whose seed 0 ships with all that was logged
 
 Result = Mapping[str, Any]
 
@@ -86,6 +88,17 @@ def write(work: Path, root: Path) -> None:
         log = folder_of(work, arm, 0) / "metrics.csv"
         if log.is_file():
             (root / LOGS / f"{arm.name}.csv").write_text(thin_log(log), encoding="utf-8")
+        if log.is_file() and arm.name in WHOLE:
+            ship(log.parent, root / LOGS / arm.name)
+
+
+def ship(run: Path, target: Path) -> None:
+    """Copy the logs of a run: config as it is, the rest packed; the same run gives the same bytes."""
+    target.mkdir(exist_ok=True)
+    (target / "config.json").write_bytes((run / "config.json").read_bytes())
+    for name in ("metrics.jsonl", "evals.jsonl"):
+        packed = gzip.compress((run / name).read_bytes(), compresslevel=9, mtime=0)
+        (target / f"{name}.gz").write_bytes(packed)
 
 
 def about(runs: Mapping[str, Sequence[Result]]) -> dict[str, Any]:

@@ -70,6 +70,7 @@ class Step:
         raw: the verifier's own output as text, before it was turned into a reward.
         status: what the verifier said; None while nothing was verified.
         done: the trajectory is over; `reason` says why, None while it goes on or when the policy stopped by itself.
+        parsed: the answer that was read from the text, None where none was or where the verifier does not say.
     """
 
     messages: tuple[Message, ...] = ()
@@ -78,10 +79,15 @@ class Step:
     status: VerifierStatus | None = None
     done: bool = True
     reason: StopReason | None = None
+    parsed: str | None = None
 
 
 class Env(Protocol):
-    """One task, played one trajectory at a time."""
+    """One task, played one trajectory at a time.
+
+    A class may say `concurrent = True`: what its instances share may be used by several threads and keeps no state that
+    a verdict depends on. The reference trainer then asks a few at a time.
+    """
 
     version: str
     """Identity of the environment and its verifier; a change mid-run is a finding."""

@@ -238,6 +238,10 @@ def test_stop_rules() -> None:
     twin.load(rules.state())
     assert twin == rules
     assert not any(Stopping(0, 0).stepped(won) for _ in range(99))
+    short = Stopping(0, 3)  # the count of the solved task is its own
+    assert [bool(short.stepped({"zero_variance_frac": 0.5, "all_right_frac": 1.0})) for _ in range(10)] == [
+        *[False] * 9, True,
+    ]  # fmt: skip
 
 
 def test_an_evaluation_leaves_out_what_the_verifier_failed_on() -> None:

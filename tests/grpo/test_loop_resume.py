@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -18,8 +19,8 @@ import pytest
 from rlvitals.errors import InputError
 from rlvitals.grpo import checkpoint
 from rlvitals.grpo.evaluate import HeldOut
-from rlvitals.grpo.loop import train
-from rlvitals.grpo.run import Run
+from rlvitals.grpo.loop import go_on, train
+from rlvitals.grpo.run import Run, open_run
 from tests.grpo.loops import PARTS, config, one_thread, rows
 
 SCRIPT = """
@@ -155,6 +156,29 @@ def test_a_checkpoint_of_another_config_is_refused(whole: Path) -> None:
     with pytest.raises(InputError) as caught:
         train(config(lr=1e-3, group_size=2), PARTS, folder=whole, resume=True)
     assert caught.value.problems[0].found == "group_size, lr"
+
+
+def test_settings_that_may_change_are_not_blamed(whole: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        train(config(lr=1e-3, steps=99, eval_items=2, patience=3), PARTS, folder=whole, resume=True)
+    assert caught.value.problems[0].found == "lr"
+
+
+def test_a_stretched_cadence_is_remembered_and_an_old_checkpoint_opens(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+
+    def stretch(run: Run, row: Mapping[str, float], held_out: HeldOut | None) -> None:
+        run.cadence.every = 7
+
+    train(config(steps=2), PARTS, folder=folder, watch=[stretch])
+    again = open_run(config(), PARTS, folder, resume=True)
+    assert (again.cadence.every, again.step) == (7, 2)
+    go_on(again)
+    state = folder / "checkpoints/checkpoint-6/state.json"
+    kept = json.loads(state.read_text())
+    assert kept.pop("eval_every") == 7
+    state.write_text(json.dumps(kept))
+    assert open_run(config(), PARTS, folder, resume=True).cadence.every == 3
 
 
 def test_a_folder_in_use_is_refused(whole: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pytest
 
 import rlvitals
@@ -17,7 +18,8 @@ from rlvitals.env import Item, Message, Step, StopReason, VerifierStatus
 from rlvitals.grpo.config import Config
 from rlvitals.grpo.loop import train
 from rlvitals.grpo.rewards.plan import Part, RewardPlan
-from rlvitals.grpo.rollout import Sampler
+from rlvitals.grpo.rollout import Sampler, Trajectory
+from rlvitals.grpo.rolloutfiles import row_of
 from rlvitals.grpo.tasks.base import Task
 from rlvitals.grpo.watch import Progress, Vitals
 from rlvitals.metrics import is_canonical
@@ -73,6 +75,38 @@ def test_what_the_first_step_says_is_true(run: Path) -> None:
     assert first["logprob_gap_max"] < 1e-5
     assert first["extra/ratio_first_mean"] == pytest.approx(1.0, abs=1e-5)
     assert (first["version_lag_max"], first["extra/optimizer_steps"]) == (0.0, 4.0)
+
+
+def test_rollouts_hold_the_divergence_and_the_advantages_of_their_group(run: Path) -> None:
+    columns = '"group", tokens, kl_ref, advantage, group_advantage_mean, group_advantage_std, parsed'
+    for step in (1, 4):
+        got = duckdb.sql(f"SELECT {columns} FROM '{run}/rollouts/*.parquet' WHERE step = {step}").fetchall()
+        tokens = np.array([r[1] for r in got])
+        assert rows(run)[step]["kl_ref"] == pytest.approx(float(tokens @ [r[2] for r in got]) / tokens.sum(), rel=1e-9)
+        for name in {r[0] for r in got}:
+            own = [r for r in got if r[0] == name]
+            adv = np.array([r[3] for r in own])
+            assert own[0][4:6] == pytest.approx((adv.mean(), adv.std(ddof=1)), abs=1e-7)
+            assert len({r[4:6] for r in own}) == 1
+        stds = {r[0]: r[5] for r in got}
+        assert rows(run)[step]["extra/advantage_group_std_mean"] == pytest.approx(
+            np.mean(list(stds.values())), abs=1e-7
+        )
+        assert {r[6] for r in got} == {None}  # this verifier does not say what it read
+
+
+def test_without_a_reference_a_rollout_has_no_divergence(tmp_path: Path) -> None:
+    train(config(steps=1, reference_reset=-1, kl_coef=0.0), PARTS, folder=tmp_path / "run")
+    found = duckdb.sql(f"SELECT DISTINCT kl_ref FROM '{tmp_path}/run/rollouts/*.parquet'").fetchall()
+    assert found == [(None,)]
+
+
+def test_what_the_verifier_read_is_kept_and_what_it_could_not_read_is_not() -> None:
+    item = Item("a", (Message("user", "4+5="),), gold="9")
+    rollout = Trajectory(item, 0, 0, 0, (1,), "", status=VerifierStatus.NO_PARSE, raw="4+5,9")
+    assert (row_of(rollout, 1, 0)["parsed"], row_of(rollout, 1, 0)["raw_output"]) == (None, "4+5,9")
+    read = replace(rollout, status=VerifierStatus.RIGHT, raw="1: 9", parsed="9")
+    assert row_of(read, 1, 0)["parsed"] == "9"
 
 
 def test_rollout_files_have_the_canonical_columns(run: Path) -> None:

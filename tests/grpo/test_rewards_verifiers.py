@@ -189,7 +189,7 @@ def test_no_answer_is_no_parse() -> None:
 def test_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(LIBRARY, "math", ("no_such_module", "train"))
     with pytest.raises(InputError, match=r"needs no_such_module. pip install 'rlvitals\[train\]'"):
-        Verification("math").worker()
+        Verification("math").workers()
 
 
 def test_status_of_an_answer() -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from rlvitals.env import Message, Step, VerifierStatus
 from rlvitals.errors import InputError
+from rlvitals.grpo import hub
 from rlvitals.grpo.rewards.program import Limits, run_program
 from rlvitals.grpo.tasks.base import Task
 from rlvitals.grpo.tasks.code import program_of
@@ -100,7 +101,8 @@ def test_gsm8k_rows_become_a_task(tmp_path: Path) -> None:
     gold = task.train[0].gold
     right = played(task, f"<think>1 2 3</think>It is {gold}.")
     assert (right.status, right.rewards, right.raw, right.done) == (RIGHT, {"correct": 1.0}, gold, True)
-    assert played(task, "no number here").status is NO_PARSE
+    assert right.parsed == gold
+    assert (played(task, "no number here").status, played(task, "no number here").parsed) == (NO_PARSE, None)
     assert task.version == load_task(f"dataset:path={path},verifier=numeric,system=no").version
     assert task.version != load_task(f"dataset:path={path},verifier=exact,system=no").version
 
@@ -166,6 +168,7 @@ def test_hub_datasets_are_read_through_datasets(monkeypatch: pytest.MonkeyPatch)
 
     fake.load_dataset = load_dataset  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "datasets", fake)
+    monkeypatch.setattr(hub, "unreachable", lambda: "")
     task = load_task("dataset:path=hub:openai/gsm8k,config=main,verifier=numeric,held_out_percent=0")
     assert asked == [("openai/gsm8k", "main", "train")]
     assert task.train[0].gold == "5"
@@ -186,6 +189,7 @@ def test_puzzles_are_scored_by_their_package(puzzles: Task) -> None:
     assert not any(i.messages in asked for i in puzzles.held_out)
     right = played(puzzles, f"<answer>{puzzles.train[0].gold}</answer>")
     assert (right.status, right.rewards) == (RIGHT, {"correct": 1.0, "partial": 1.0})
+    assert (right.parsed, right.raw) == (puzzles.train[0].gold, f"1: {puzzles.train[0].gold}")
     wrong = played(puzzles, "<answer>no</answer>")
     assert (wrong.status, wrong.rewards["correct"]) == (WRONG, 0.0)
     assert played(puzzles, "no tags").status is NO_PARSE
@@ -269,6 +273,11 @@ def test_code_task_asks_first_and_then_runs(tmp_path: Path) -> None:
     path = write(tmp_path / "code.jsonl", [{"prompt": "Write add.", "tests": TESTS}])
     with pytest.raises(InputError, match="no security boundary"):
         load_task(f"code:path={path}")
+    other = write(tmp_path / "other.jsonl", [{"text": "Write add.", "check": TESTS}])
+    with pytest.raises(InputError) as caught:
+        load_task(f"code:path={other},allow=yes")
+    assert [p.what for p in caught.value.problems] == ["no tests column 'tests'", "no prompt column"]
+    assert caught.value.problems[0].hint == "Name it: tests=COLUMN"
     task = load_task(f"code:path={path},allow=yes,held_out_percent=0,seconds=2")
     assert played(task, f"```python\n{GOOD}```").rewards == {"correct": 1.0}
     assert played(task, "```python\nadd = None\n```").rewards == {"correct": 0.0}

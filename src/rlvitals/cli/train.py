@@ -90,10 +90,13 @@ def eval_(
 ) -> None:
     """Score every saved checkpoint of a run on its held-out items, after the run or beside it."""
     require_packages()
-    from rlvitals.grpo.rescore import rescore
+    from rlvitals.grpo.rescore import ITEMS, rescore
 
     target = rescore(run, items, lambda text: print(text, file=sys.stderr))
-    print(f"Wrote {target}; use it: rlvitals check {run} --evals rescored={target}", file=sys.stderr)
+    print(
+        f"Wrote {target}, and every item into {run / ITEMS}; use it: rlvitals check {run} --evals rescored={target}",
+        file=sys.stderr,
+    )
 
 
 def require_packages() -> None:
@@ -136,7 +139,10 @@ def _fresh_folder(config: Config) -> Path:
 
 
 def _opened(config: Config, folder: Path, *, resume: bool) -> Run:
-    """Return the run ready for its next step; on a terminal a line that goes away says so. Raises InputError."""
+    """Return the run ready for its next step; on a terminal a line that goes away says so. Raises InputError.
+
+    Elsewhere a warm start says every tenth of its steps.
+    """
     from rich.console import Console
     from rich.markup import escape
 
@@ -145,13 +151,22 @@ def _opened(config: Config, folder: Path, *, resume: bool) -> Run:
     from rlvitals.grpo.tasks.load import kind_of
 
     kind_of(config.task)  # a wrong name needs no model to be loaded first
-    with Console(stderr=True).status(f"loading {escape(config.model)}"):
-        return open_run(config, Parts(), folder, resume=resume)
+    console = Console(stderr=True, highlight=False)
+    with console.status(f"loading {escape(config.model)}") as status:
+
+        def say(text: str, last: bool) -> None:
+            if console.is_terminal:
+                status.update(escape(text))
+            elif last:
+                console.print(text, markup=False, soft_wrap=True)
+
+        return open_run(config, Parts(), folder, resume=resume, say=say)
 
 
 def _run(config: Config, folder: Path, *, resume: bool, vitals: bool, tracker: str | None) -> Outcome:
     """Train with everything that looks on."""
     from rlvitals.grpo.loop import go_on
+    from rlvitals.grpo.notices import notices
     from rlvitals.grpo.parts import settle
     from rlvitals.grpo.trackers import Tracker, closing
     from rlvitals.grpo.watch import Progress, Vitals
@@ -168,6 +183,10 @@ def _run(config: Config, folder: Path, *, resume: bool, vitals: bool, tracker: s
         watches.append(told)
     with closing(watches), progress:
         progress.say(f"{config.recipe} on {config.task} with {config.model}: {config.steps} steps into {folder}")
+        if run.warm is not None and run.step == 0:
+            progress.say(run.warm.sentence())
+        for text in notices(config, run.task, run.held_out):
+            progress.say(f"notice: {text}")
         outcome = go_on(run, watches)
     for each in watches:
         if isinstance(each, Vitals) and each.headline():

@@ -64,7 +64,7 @@ def save(
             sizes = {p.name: p.stat().st_size for p in sorted(draft.iterdir()) if p.is_file()}
             text = json.dumps({**state, "step": step, "random": _random_state(), "files": sizes})
             (draft / STATE).write_text(text, encoding="utf-8")
-            _flush(draft)
+            flush(draft)
             shutil.rmtree(target, ignore_errors=True)
             os.replace(draft, target)
             _flush_folder(target.parent)
@@ -168,7 +168,8 @@ def _thin(run_folder: Path) -> None:
         (run_folder / FOLDER / f"checkpoint-{step}" / OPTIMIZER).unlink(missing_ok=True)
 
 
-def _flush(folder: Path) -> None:
+def flush(folder: Path) -> None:
+    """Return once the files of a folder and their names are on disk."""
     for path in folder.iterdir():
         with path.open("rb") as file:
             os.fsync(file.fileno())

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 from typing import Any
 
 from rlvitals.env import Env, Item, Message, Step, StopReason, VerifierStatus
 from rlvitals.grpo.chat import added_ids, decoded, prompt_ids
+from rlvitals.grpo.interrupt import cut_short
+from rlvitals.grpo.judging import judge
 from rlvitals.grpo.rewards.plan import Completion
 from rlvitals.grpo.rollout import Generated, Sampler, Sampling, Trajectory, seed_of
 from rlvitals.grpo.tasks.base import Task
@@ -33,7 +34,8 @@ def collect(
     """Return group_size finished trajectories per item, group by group.
 
     sampling.max_tokens is the budget of a whole trajectory. The same items, seed and weights give the same ones. What
-    goes wrong in an environment is recorded in its trajectory (status error, reward NaN), never raised.
+    goes wrong in an environment is recorded in its trajectory (status error, reward NaN), never raised. When the run
+    was asked to stop meanwhile they may be incomplete (`interrupt.cut_short`), and the step is to be abandoned.
     """
     known: dict[tuple[Message, ...], tuple[int, ...]] = {}  # the rollouts of a group share their prompt
     plays = [
@@ -43,7 +45,7 @@ def collect(
     ]
     for turn in range(task.max_turns):
         going = [p for p in plays if not p.done]
-        if not going:
+        if not going or cut_short():
             break
         _turn(going, turn, task, sampler, tokenizer, sampling)
     for play in plays:
@@ -69,15 +71,19 @@ def _turn(plays: Sequence[_Play], turn: int, task: Task, sampler: Sampler, token
     prompts = [[*p.trajectory.prompt_ids, *p.trajectory.ids] for p in plays]
     seeds = [seed_of(p.trajectory.seed, turn) if turn else p.trajectory.seed for p in plays]
     budgets = [sampling.max_tokens - p.trajectory.tokens for p in plays]
-    for play, made in zip(plays, sampler.generate(prompts, seeds, budgets, sampling), strict=True):
+    answers = sampler.generate(prompts, seeds, budgets, sampling)
+    for play, made in zip(plays, answers, strict=True):
         _take(play, made)
         text = decoded(tokenizer, made.ids)
         play.said.append(text)
         play.history.append(Message("assistant", text))
-        step = _answer(play, text)
+    judged = judge([p.env for p in plays], [p.said[-1] for p in plays])
+    for play, made, (step, seconds) in zip(plays, answers, judged, strict=True):
+        play.seconds += seconds
         play.given.update(step.rewards)
         play.trajectory.status = step.status if step.status is not None else play.trajectory.status
         play.trajectory.raw = step.raw or play.trajectory.raw
+        play.trajectory.parsed = step.parsed if step.parsed is not None else play.trajectory.parsed
         budget_gone = not made.ended or sampling.max_tokens <= play.trajectory.tokens
         if step.done or budget_gone or turn + 1 >= task.max_turns:
             play.done = True
@@ -100,18 +106,6 @@ def _take(play: _Play, made: Generated) -> None:
     # of several turns the oldest weights count: lag is a worst case
     trajectory.version = made.version if trajectory.turns == 0 else min(trajectory.version, made.version)
     trajectory.turns += 1
-
-
-def _answer(play: _Play, text: str) -> Step:
-    """Return what the environment says; whatever it raises is an error of the verifier, not a wrong answer."""
-    start = time.perf_counter()
-    try:
-        return play.env.step(text)
-    except Exception as error:
-        raw = f"{type(error).__name__}: {error}"[:300]
-        return Step(raw=raw, status=VerifierStatus.ERROR, done=True, reason=StopReason.ERROR)
-    finally:
-        play.seconds += time.perf_counter() - start
 
 
 def _reason(step: Step, made: Generated, *, last: bool) -> StopReason:

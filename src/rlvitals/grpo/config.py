@@ -23,8 +23,8 @@ class Config:
     """The settings of a run.
 
     Attributes:
-        recipe: row of losses and switches (`presets.PRESETS`) and its options: kl, kl_in, score_every (steps from one
-            scoring pass to the next, 1 unless it is given).
+        recipe: row of losses and switches (`presets.PRESETS`) and its options: kl, kl_in, kl_by (KL coefficients of
+            task families), score_every (steps from one scoring pass to the next, 1 unless it is given).
         task: environment and its options, "name" or "name:key=value,key=value".
         model: "tiny" for the embedded model, else a folder or hub name of a causal LM.
         warm_start: JSON lines with prompt and completion for supervised training before the first step, "" for none.
@@ -46,7 +46,8 @@ class Config:
         save_every: steps between checkpoints and between rollout files.
         resample_tries: further draws of prompts while groups without signal are replaced.
         patience: evaluations without a better held-out score before the run stops; 0 never stops.
-        dead_steps: steps in a row without any learning signal and without a better reward before it stops; 0 never.
+        dead_steps: steps in a row in which every group is tied before the run stops; 0 never, not even when the task is
+            solved (`stop.SOLVED_STEPS`).
         sampler: URL of a sampling server, "" samples in this process.
     """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from dataclasses import asdict, fields, is_dataclass
 from enum import Enum
@@ -71,7 +72,7 @@ def run_config(config: Config, recipe: Recipe, task: Task, vocab_size: int, iden
         masks_truncated=recipe.overlong is Overlong.FILTER,
         learning_rate=config.lr,
         lr_schedule="constant_with_warmup" if config.warmup_steps else "constant",
-        warmup_steps=config.warmup_steps,
+        warmup_steps=math.ceil(config.warmup_steps / (config.epochs * config.minibatches)),  # steps of the log
         planned_steps=config.steps,
         max_grad_norm=config.max_grad_norm or None,
         logging_steps=1,

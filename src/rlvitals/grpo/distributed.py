@@ -149,6 +149,12 @@ class Parallel:
         full = norm.full_tensor() if hasattr(norm, "full_tensor") else norm  # FSDP2 keeps it sharded
         return float(full)
 
+    def share_weights(self, model: nn.Module) -> None:
+        """Give every process the first one's weights."""
+        if self.world > 1:
+            for weight in model.parameters():
+                torch.distributed.broadcast(weight.data, 0)
+
     def wait(self) -> None:
         """Return once every process is here."""
         if self.world > 1:

@@ -17,7 +17,7 @@ from rlvitals.grpo.config import Config
 from rlvitals.grpo.credit import credit
 from rlvitals.grpo.distributed import weights
 from rlvitals.grpo.evaluate import NAME, HeldOut, evaluate
-from rlvitals.grpo.interrupt import Interrupt
+from rlvitals.grpo.interrupt import Abandoned, Interrupt, cut_short
 from rlvitals.grpo.kl import Estimator, Place, estimate_BT
 from rlvitals.grpo.masks import per_token_BT, sequence_sum_B
 from rlvitals.grpo.measure import by_group
@@ -30,6 +30,7 @@ from rlvitals.grpo.recipes import DeadGroups
 from rlvitals.grpo.rollout import Trajectory, seed_of
 from rlvitals.grpo.run import Run, open_run, state_of
 from rlvitals.grpo.score import Pending, Scores, divergence
+from rlvitals.grpo.undo import Before
 from rlvitals.grpo.update import StepData, UpdateStats, kl_coefs, live_rows, needs_distributions
 
 Row = dict[str, float]
@@ -80,12 +81,21 @@ def go_on(run: Run, watch: Sequence[Watch] = ()) -> Outcome:
 
 
 def _steps(run: Run, interrupt: Interrupt, watch: Sequence[Watch]) -> str:
-    """Make step after step; return why it ended."""
-    if run.step == 0 and run.cadence.every and run.held_out.held_out:
-        _note_eval(run, 0, _evaluate(run), row={})
-    reason = ""
+    """Make step after step; return why it ended. One that a signal left incomplete leaves no trace."""
+    reason, before = "", Before(run.pool)
+    version = run.trainer.version
+    try:
+        if run.step == 0 and run.cadence.every and run.held_out.held_out:
+            _note_eval(run, 0, _evaluate(run), row={})
+    except Abandoned:
+        reason = _abandoned(run, interrupt, before, version)
     while run.step < run.config.steps and not reason:
-        row, held_out = one_step(run)
+        before, version = Before(run.pool), run.trainer.version
+        try:
+            row, held_out = one_step(run)
+        except Abandoned:
+            reason = _abandoned(run, interrupt, before, version)
+            break
         if run.parallel.main:
             for each in watch:
                 each(run, row, held_out)
@@ -101,8 +111,30 @@ def _steps(run: Run, interrupt: Interrupt, watch: Sequence[Watch]) -> str:
     return reason or "all planned steps are done"
 
 
+def _abandoned(run: Run, interrupt: Interrupt, before: Before, version: int) -> str:
+    """Save what was complete before a step that was not finished; return why the run ended."""
+    names = {name for name in run.parallel.gather(interrupt.name) if name}
+    why = f"asked to stop ({', '.join(sorted(names))}) while verdicts were missing"
+    if run.trainer.version != version:  # its evaluation was cut short: the weights are past what was logged
+        run.step -= 1
+        return f"{why} of an evaluation: step {run.step + 1} was left out, a resume goes on from the newest checkpoint"
+    before.restore(run.pool)
+    if run.step % run.config.save_every and run.step != run.resumed:
+        save(run)
+    return f"{why}: step {run.step + 1} was left out, a resume makes it again"
+
+
+def _complete(run: Run) -> None:
+    """Raise Abandoned in every process when one of them stopped waiting for verdicts."""
+    if run.parallel.largest(int(cut_short())):
+        raise Abandoned
+
+
 def one_step(run: Run) -> tuple[Row, HeldOut | None]:
-    """Make one step; return the row that was logged and the held-out score, if it was due."""
+    """Make one step; return the row that was logged and the held-out score, if it was due.
+
+    Raises Abandoned, before anything is logged, when the run was asked to stop and verdicts were missing.
+    """
     started = time.perf_counter()
     step = run.step + 1
     with run.parallel.whole(run.trainer.policy):
@@ -161,6 +193,7 @@ def sample(run: Run, step: int) -> Sampled:
             run.task, items[mine.start : mine.stop], config.group_size, run.sampler, run.tokenizer, run.sampling, seed,
             first_group=attempt * config.prompts + mine.start,
         )  # fmt: skip
+        _complete(run)
         for t in made:
             t.attempt = attempt
         last = attempt + 1 == tries
@@ -341,6 +374,7 @@ def _evaluate(run: Run) -> HeldOut:
             run.held_out, run.config.eval_items, run.eval_sampler, run.tokenizer, run.sampling, run.parallel,
             run.parts.collect,
         )  # fmt: skip
+    _complete(run)
     if run.cadence.took(time.perf_counter() - started, run.elapsed()) and run.log is not None:
         run.log.event(
             run.step, "cadence", f"evaluations took over a quarter of the time: now every {run.cadence.every}"

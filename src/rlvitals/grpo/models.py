@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import io
+from contextlib import nullcontext, redirect_stderr
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from rlvitals.errors import InputError, Problem
 from rlvitals.grpo import tiny
 from rlvitals.grpo.chat import Tokenizer, end_id
+from rlvitals.grpo.hub import asked
 from rlvitals.grpo.vocabulary import take_unused
 
 SMOLLM2 = "smollm2"
@@ -58,13 +59,15 @@ def _from_path(name: str) -> tuple[Any, Tokenizer]:
     weights = sorted(folder.glob("*.gguf")) if folder.is_dir() else []
     if weights and not (folder / "config.json").is_file():
         return from_gguf(weights[0])
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
-        model = AutoModelForCausalLM.from_pretrained(name, trust_remote_code=False, use_safetensors=True)
-    except (OSError, ValueError) as e:
-        said = str(e).strip().splitlines()[0][:200] if str(e).strip() else type(e).__name__
-        hint = "Try --model tiny, --model smollm2 or a folder with config.json, tokenizer and safetensors"
-        raise InputError(Problem("the model can't be loaded", f"model: {name}", said, hint=hint)) from e
+    with nullcontext("") if folder.exists() or name.startswith((".", "/", "~")) else asked() as why:
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
+            model = AutoModelForCausalLM.from_pretrained(name, trust_remote_code=False, use_safetensors=True)
+        except (OSError, ValueError) as e:
+            said = str(e).strip().splitlines()[0][:200] if str(e).strip() else type(e).__name__
+            what = "the hub cannot be reached, and its cache has no such model" if why else "the model can't be loaded"
+            hint = "Try --model tiny, --model smollm2 or a folder with config.json, tokenizer and safetensors"
+            raise InputError(Problem(what, f"model: {name}", why or said, hint=hint)) from e
     return model, tokenizer
 
 
@@ -91,7 +94,7 @@ def from_gguf(path: Path) -> tuple[Any, Tokenizer]:
     if importlib.util.find_spec("gguf") is None:
         raise InputError(Problem("reading GGUF needs gguf", str(path), hint="pip install gguf"))
     where = {"pretrained_model_name_or_path": str(path.parent), "gguf_file": path.name}
-    with contextlib.redirect_stderr(io.StringIO()):  # a progress bar of its own
+    with redirect_stderr(io.StringIO()):  # a progress bar of its own
         tokenizer = AutoTokenizer.from_pretrained(**where)
         loaded = AutoModelForCausalLM.from_pretrained(**where, dtype=torch.float32)
     config = loaded.config

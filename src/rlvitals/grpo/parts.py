@@ -11,7 +11,7 @@ replaces the one piece in which the fault happens in life, and leaves the rest a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from torch import nn
 from rlvitals.env import Item
 from rlvitals.grpo.advantages import advantage_B
 from rlvitals.grpo.collect import collect
-from rlvitals.grpo.config import Config, digest
+from rlvitals.grpo.config import Config
 from rlvitals.grpo.credit import AdvantageOf
 from rlvitals.grpo.models import Policy as Loaded
 from rlvitals.grpo.models import load_policy
@@ -38,7 +38,6 @@ from rlvitals.grpo.update import LossOf, StepData, Trainer, UpdateStats, update
 Row = Mapping[str, float]
 
 SMALL = 10_000_000  # weights below which a model counts as small (convention)
-WARM_LR_SMALL, WARM_LR = 3e-3, 1e-5  # peak of a warm start, 1/step: small models learn from nothing (convention)
 
 
 def settle(config: Config) -> None:
@@ -57,18 +56,8 @@ def settle(config: Config) -> None:
 
 
 def load_model(config: Config) -> Loaded:
-    """Return the policy before training, with its tokenizer; warm-started on the demonstrations of the config."""
-    loaded = load_policy(config.model, task=config.task)
-    if config.warm_start:
-        from rlvitals.grpo.warmstart import Settings, read_file, warm_start
-
-        dialogues = read_file(Path(config.warm_start))
-        small = loaded.model.num_parameters() < SMALL
-        settings = Settings(seed=config.seed, learning_rate=WARM_LR_SMALL if small else WARM_LR)
-        warm_start(loaded.model, loaded.tokenizer, dialogues, settings)
-        identity = f"{loaded.identity}+{digest([config.warm_start, len(dialogues), str(dialogues)])}"
-        return replace(loaded, identity=identity)
-    return loaded
+    """Return the policy before any training of the run, its warm start included, with its tokenizer."""
+    return load_policy(config.model, task=config.task)
 
 
 def task_of(config: Config, tokenizer: Any) -> Task:
@@ -109,7 +98,7 @@ class Parts:
     """The pieces of a run.
 
     Attributes:
-        model: config -> policy and tokenizer.
+        model: config -> policy and tokenizer, before a warm start on a file.
         task: (config, tokenizer) -> what is trained on; held_out: the same for what is evaluated.
         reference: (policy, held) -> what the divergence is measured to: a copy of the policy at its start.
         sampler: (policy, tokenizer, config) -> what samples the rollouts; evaluations have their own.

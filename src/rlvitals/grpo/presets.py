@@ -7,7 +7,7 @@ baseline: REINFORCE with group advantages over whole sequences, no ratio, no cli
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -20,8 +20,11 @@ from rlvitals.grpo.kl import Estimator, KlTerm, Place
 from rlvitals.grpo.losses import Clip, Reinforce
 from rlvitals.grpo.ratios import RatioLevel
 from rlvitals.grpo.recipes import RECIPES, DeadGroups, Recipe
+from rlvitals.grpo.tasks.base import Task
 
 MAX_STEPS = 10**9  # the most that Config.steps takes
+MAX_COEF = 10**6  # the most that Config.kl_coef takes
+SHOWN_FAMILIES = 10  # named in an error (convention)
 ADDED_ESTIMATOR = Estimator.RATIO_K3  # of a penalty that a recipe lacks and kl_coef asks for: see the table in kl.py
 
 
@@ -103,25 +106,78 @@ def config_of(spec: str) -> Config:
 def recipe_of(config: Config) -> Recipe:
     """Return the recipe of a config, with the user's KL estimator, place and coefficient. Raises InputError.
 
-    The coefficient is `kl_coef`, estimator and place are options of the recipe: `grpo:kl=exact,kl_in=reward`.
+    The coefficient is `kl_coef`, estimator, place and exceptions by family are options of the recipe:
+    `grpo:kl=exact,kl_in=reward,kl_by=math=0+code=0.02`. The recipe's own exceptions stay, unless named again.
     """
     recipe = preset(config.recipe).recipe
     term, chosen = recipe.kl_term, _options(config.recipe)
-    if term is None and (config.kl_coef > 0 or chosen.keys() & _CHOICES.keys()):
+    by_family = kl_by(config)
+    if term is None and (config.kl_coef > 0 or by_family or chosen.keys() & _CHOICES.keys()):
         term = KlTerm(ADDED_ESTIMATOR, Place.LOSS, config.kl_coef)
     if term is None:
         return recipe
+    if config.kl_coef >= 0:
+        term = replace(term, coef=config.kl_coef)
     if term.coef < 0:
+        others = ", or =0 for families without an exception" if by_family else ""
         raise InputError(
             Problem("a KL term without a coefficient", "kl_coef", expected="a number of 0 or more",
-                    hint=f"{config.recipe.partition(':')[0]} has none of its own: try --set kl_coef=0.01")
+                    hint=f"{config.recipe.partition(':')[0]} has none of its own: try --set kl_coef=0.01{others}")
         )  # fmt: skip
-    if config.kl_coef >= 0:
-        term = replace(term, coef=config.kl_coef, by_family=MappingProxyType({}))
+    term = replace(term, by_family=MappingProxyType({**term.by_family, **by_family}))
     if config.reference_reset < 0 and not any((term.coef, *term.by_family.values())):
         return replace(recipe, kl_term=None)  # nothing is weighed and nothing is there to be measured to
     estimator, place = chosen.get("kl", term.estimator.value), chosen.get("kl_in", term.place.value)
     return replace(recipe, kl_term=replace(term, estimator=Estimator(estimator), place=Place(place)))
+
+
+KL_BY = "kl_by"
+
+
+def kl_by(config: Config) -> dict[str, float]:
+    """Return the KL coefficients that the recipe's options give to task families. Raises InputError."""
+    return {family: float(coef) for family, coef in _pairs(_options(config.recipe).get(KL_BY, ""))}
+
+
+def unknown_families(config: Config, task: Task) -> list[Problem]:
+    """Return which families of `kl_by` no training item has: their coefficient would never be used."""
+    there = sorted({i.family for i in task.train})
+    named = [f for f in there if f]
+    more = len(named) - SHOWN_FAMILIES
+    said = ", ".join(named[:SHOWN_FAMILIES]) + (f" and {more} more" if more > 0 else "")
+    expected = said or "a task whose items have families: this one has none"
+    return [
+        Problem("no such family in the task", f"--recipe {KL_BY}", repr(family), expected, _nearest(family, named))
+        for family in kl_by(config)
+        if family not in there
+    ]
+
+
+def _nearest(name: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"Nearest: {near[0]}" if near else ""
+
+
+def _pairs(text: str) -> list[tuple[str, str]]:
+    """Return (family, coefficient) of `math=0+code=0.02`; a family may hold `=`, neither `+` nor `,`."""
+    return [(family, coef) for family, _, coef in (p.rpartition("=") for p in text.split("+") if p)]
+
+
+def _wrong_pairs(part: str) -> list[Problem]:
+    pairs = _pairs(part.partition("=")[2])
+    known = [family for family, _ in pairs]
+    good = all(f and _coefficient(c) for f, c in pairs) and len(set(known)) == len(known)
+    if pairs and good:
+        return []
+    wanted = f"{KL_BY}=FAMILY=COEF+FAMILY=COEF, each family once, coefficients of 0 to 1e6"
+    return [Problem(f"not a value of the option {KL_BY}", "--recipe", repr(part), wanted)]
+
+
+def _coefficient(text: str) -> bool:
+    try:
+        return 0 <= float(text) <= MAX_COEF  # false for NaN
+    except ValueError:
+        return False
 
 
 SCORE_EVERY = "score_every"
@@ -152,8 +208,10 @@ def _options(spec: str) -> dict[str, str]:
             if not (value.isascii() and value.isdigit() and 0 < int(value) <= MAX_STEPS):
                 wanted = f"a whole number of steps, 1 to {MAX_STEPS}"
                 found.append(Problem(f"not a value of the option {key}", "--recipe", repr(part), wanted))
+        elif key == KL_BY:
+            found += _wrong_pairs(part)
         elif key not in _CHOICES:
-            known = " or ".join([*_CHOICES, SCORE_EVERY])
+            known = " or ".join([*_CHOICES, KL_BY, SCORE_EVERY])
             found.append(Problem("unknown option of a recipe", "--recipe", repr(part), f"{known}=..."))
         elif value not in _CHOICES[key]:
             found.append(

@@ -13,23 +13,26 @@ from rlvitals.errors import InputError, Problem
 from rlvitals.grpo import checkpoint
 from rlvitals.grpo.config import Config, from_mapping
 from rlvitals.grpo.distributed import Parallel
-from rlvitals.grpo.evaluate import HeldOut, evaluate
+from rlvitals.grpo.evaluate import NAME, HeldOut, evaluate
 from rlvitals.grpo.logs import refused
 from rlvitals.grpo.parts import Parts, local_sampler
 from rlvitals.grpo.rollout import Sampling
 from rlvitals.grpo.run import CONFIG, adapted
 from rlvitals.grpo.score import Policy
+from rlvitals.grpo.warmed import carry_out, planned
 
-FILE = "rescored.csv"
+FILE, ITEMS = "rescored.csv", "rescored.jsonl"
 
 
 def rescore(folder: Path, items: int | None, say: Callable[[str], None], parts: Parts | None = None) -> Path:
     """Score every checkpoint of a run on the same items and seeds as the run did; return the table written.
 
-    The table has the columns step, score, stderr and items, which `rlvitals check --evals` reads. Raises InputError.
+    The table has the columns step, score, stderr and items; beside it stands every item of every checkpoint, in the
+    layout of evals.jsonl. `rlvitals check --evals` reads either. Raises InputError.
     """
     parts = parts or Parts()
     config = stored(folder)
+    plan = planned(config, folder, resume=True) if config.lora_rank else None
     saved = checkpoint.folders(folder)
     if not saved:
         hint = "They are written every save_every steps"
@@ -38,6 +41,8 @@ def rescore(folder: Path, items: int | None, say: Callable[[str], None], parts: 
     task = parts.held_out(config, loaded.tokenizer)
     if not task.held_out:
         raise InputError(Problem("the task has no held-out items", f"task {config.task}", "0 items", "1 or more"))
+    if plan is not None:  # adapters sit on the policy of the start
+        loaded, _ = carry_out(plan, loaded, Parallel())
     model = adapted(loaded.model, config)
     policy = Policy(model, getattr(torch, config.dtype)).to(Parallel().device())
     sampling = Sampling(config.temperature, config.top_p, config.top_k, config.max_tokens or task.max_new_tokens)
@@ -50,6 +55,7 @@ def rescore(folder: Path, items: int | None, say: Callable[[str], None], parts: 
         )
         say(f"step {step}: {scored.score:.4f} +- {scored.stderr:.4f} on {scored.items} items")
         found.append((step, scored))
+    _write_items(folder / ITEMS, found)
     return _write(folder / FILE, found)
 
 
@@ -68,6 +74,12 @@ def stored(folder: Path) -> Config:
             Problem("no run of this trainer in the folder", str(folder), found, f"its {CONFIG}",
                     f"Start one: rlvitals train --out {folder}")
         ) from error  # fmt: skip
+
+
+def _write_items(path: Path, found: list[tuple[int, HeldOut]]) -> None:
+    with refused(path.parent), path.open("w", encoding="utf-8") as file:
+        for step, scored in found:
+            file.writelines(json.dumps({"step": step, "set": NAME, **row}) + "\n" for row in scored.rows)
 
 
 def _write(path: Path, found: list[tuple[int, HeldOut]]) -> Path:

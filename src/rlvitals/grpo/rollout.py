@@ -79,6 +79,7 @@ class Trajectory:
         logp: the sampler's, 0 where the environment wrote.
         reward: NaN when the verifier failed; it is then left out of baseline and update.
         trainer_logp, ref_logp, entropy: per token that the policy wrote, before the update (nats); None unscored.
+        raw: the verifier's own output; parsed: the answer that it read, None where it says none.
         divergence: nats to the reference, summed over tokens, for a penalty in the reward.
         advantage: NaN where the trajectory was dropped.
     """
@@ -102,6 +103,7 @@ class Trajectory:
     parts: Mapping[str, float] = field(default_factory=dict)
     status: VerifierStatus | None = None
     raw: str = ""
+    parsed: str | None = None
     verifier_seconds: float = math.nan
     trainer_logp: Floats | None = None
     ref_logp: Floats | None = None

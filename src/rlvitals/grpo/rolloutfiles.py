@@ -18,6 +18,7 @@ import orjson
 
 from rlvitals.env import VerifierStatus
 from rlvitals.grpo.logs import refused
+from rlvitals.grpo.measure import by_group
 from rlvitals.grpo.rollout import Trajectory
 from rlvitals.rollouts.table import BY_NAME, PART, Kind, kind_of
 
@@ -53,7 +54,10 @@ class RolloutFiles:
 
     def add(self, step: int, trajectories: Sequence[Trajectory], trained_version: int) -> None:
         """Write the rollouts of a step."""
-        lines = [orjson.dumps({**self.fixed, **row_of(t, step, trained_version)}) for t in trajectories]
+        groups = advantages_by_group(trajectories)
+        lines = [
+            orjson.dumps({**self.fixed, **row_of(t, step, trained_version), **groups[t.group]}) for t in trajectories
+        ]
         with refused(self._folder):
             self._file.write(b"\n".join(lines) + b"\n")
             self._file.flush()
@@ -77,6 +81,16 @@ class RolloutFiles:
         (self._folder / OPEN).unlink(missing_ok=True)
 
 
+def advantages_by_group(trajectories: Sequence[Trajectory]) -> dict[int, dict[str, float | None]]:
+    """Return group -> mean and sample std of the advantages in it; None without two that the update used."""
+    found: dict[int, dict[str, float | None]] = {}
+    for number, group in by_group(trajectories).items():
+        own = [t.advantage for t in group if math.isfinite(t.advantage)]
+        mean, std = (float(np.mean(own)), float(np.std(own, ddof=1))) if len(own) > 1 else (None, None)
+        found[number] = {"group_advantage_mean": mean, "group_advantage_std": std}
+    return found
+
+
 def row_of(t: Trajectory, step: int, trained_version: int) -> dict[str, Any]:
     """Return a trajectory as a row of the canonical table; None where a value is not there."""
     row: dict[str, Any] = {
@@ -94,7 +108,7 @@ def row_of(t: Trajectory, step: int, trained_version: int) -> dict[str, Any]:
         "reward": _number(t.reward),
         "correct": None if t.status is None else _VERDICT.get(t.status),
         "raw_output": t.raw,
-        "parsed": t.raw or None,
+        "parsed": t.parsed,
         "verifier_status": None if t.status is None else t.status.value,
         "verifier_seconds": _number(t.verifier_seconds),
         "advantage": _number(t.advantage),
@@ -118,7 +132,17 @@ def row_of(t: Trajectory, step: int, trained_version: int) -> dict[str, Any]:
             "mismatch_abs_max": float(np.abs(gap).max()),
             "entropy_mean": float(t.entropy.mean()),
         }
+        row["kl_ref"] = _divergence(t)
     return row | {PART + name: _number(value) for name, value in t.parts.items()}
+
+
+def _divergence(t: Trajectory) -> float | None:
+    """Return the mean of k3 over the tokens, as the step's `kl_ref` is made (nats); None without a reference."""
+    if t.trainer_logp is None or t.ref_logp is None:
+        return None
+    k1 = t.trainer_logp.astype(np.float64) - t.ref_logp.astype(np.float64)
+    with np.errstate(over="ignore"):
+        return _number(float((np.expm1(-k1) + k1).mean()))
 
 
 def _number(value: float) -> float | None:

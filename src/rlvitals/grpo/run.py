@@ -15,15 +15,16 @@ from rlvitals.errors import InputError, Problem
 from rlvitals.grpo import checkpoint
 from rlvitals.grpo.chat import end_id
 from rlvitals.grpo.checkpoint import Saved
-from rlvitals.grpo.config import Config, checked
+from rlvitals.grpo.config import RESUMABLE_CHANGES, Config, checked
 from rlvitals.grpo.describe import description, run_config
 from rlvitals.grpo.distributed import Parallel, launched
 from rlvitals.grpo.evaluate import Cadence
 from rlvitals.grpo.kl import Place
 from rlvitals.grpo.logs import RunLog, write_json
+from rlvitals.grpo.notices import impatient, notices
 from rlvitals.grpo.parts import Parts, local_sampler
 from rlvitals.grpo.pool import Pool
-from rlvitals.grpo.presets import recipe_of, score_every
+from rlvitals.grpo.presets import recipe_of, score_every, unknown_families
 from rlvitals.grpo.recipes import Recipe
 from rlvitals.grpo.reference import Reference
 from rlvitals.grpo.rollout import Sampler, Sampling, Trajectory
@@ -33,6 +34,7 @@ from rlvitals.grpo.stop import Stopping
 from rlvitals.grpo.tasks.base import Task
 from rlvitals.grpo.update import Trainer, new_optimizer
 from rlvitals.grpo.vocabulary import report as tag_report
+from rlvitals.grpo.warmed import Say, Warmed, carry_out, planned
 from rlvitals.schema import RunConfig
 
 CONFIG = "config.json"
@@ -48,6 +50,7 @@ class Run:
         log, rollouts: None in processes that do not write.
         latest: rollouts of the last step, in the order of sampling.
         score_every: steps from one scoring pass to the next.
+        warm: how the warm start went, None without one.
     """
 
     given: Config
@@ -77,6 +80,7 @@ class Run:
     resumed: int | None = None
     latest: Sequence[Trajectory] = ()
     score_every: int = 1
+    warm: Warmed | None = None
 
     @property
     def sampling(self) -> Sampling:
@@ -94,16 +98,24 @@ class Run:
         return self.seconds + time.perf_counter() - self.started
 
 
-def open_run(config: Config, parts: Parts, folder: Path, *, resume: bool = False) -> Run:
-    """Return a run ready for its next step. Raises InputError with what is wrong, before anything is written."""
+def open_run(config: Config, parts: Parts, folder: Path, *, resume: bool = False, say: Say | None = None) -> Run:
+    """Return a run ready for its next step. Raises InputError with what is wrong, before anything is written.
+
+    Args:
+        say: told how far a warm start is.
+    """
     checked(config)
     recipe = recipe_of(config)
     saved = _saved(config, folder, resume=resume)
+    plan = planned(config, folder, resume=resume)
     parallel = launched()
     loaded = parts.model(config)
     end_id(loaded.tokenizer)
     task, held_out = parts.task(config, loaded.tokenizer), parts.held_out(config, loaded.tokenizer)
-    _require(config, recipe, task, parallel)
+    _require(config, recipe, task, held_out, parallel)
+    warm = None
+    if plan is not None:
+        loaded, warm = carry_out(plan, loaded, parallel, say)
     given, config = config, replace(config, max_tokens=config.max_tokens or task.max_new_tokens)
     model = adapted(loaded.model, config)
     policy = Policy(model, getattr(torch, config.dtype)).to(parallel.device())
@@ -118,7 +130,7 @@ def open_run(config: Config, parts: Parts, folder: Path, *, resume: bool = False
         Trainer(wrapped, optimizer, config, parallel), sampler,
         sampler if config.sampler else local_sampler(policy, loaded.tokenizer),
         Pool(task.train, config.seed), parallel, facts, Cadence(config.eval_every),
-        Stopping(config.patience, config.dead_steps), score_every=score_every(config),
+        Stopping(config.patience, config.dead_steps), score_every=score_every(config), warm=warm,
     )  # fmt: skip
     if saved is not None:
         _restore(run, saved)
@@ -141,7 +153,7 @@ def _saved(config: Config, folder: Path, *, resume: bool) -> Saved | None:
     saved = checkpoint.newest(folder)
     if saved is not None and saved.state["config_hash"] != config.hash():
         before = saved.state["config"]
-        unlike = [k for k, v in vars(config).items() if before.get(k) != v]
+        unlike = [k for k, v in vars(config).items() if before.get(k) != v and k not in RESUMABLE_CHANGES]
         raise InputError(
             Problem("the checkpoint is of another config", str(saved.folder), ", ".join(unlike) or "another version",
                     "the same settings", "Start anew in another --out, or take the settings back")
@@ -149,16 +161,18 @@ def _saved(config: Config, folder: Path, *, resume: bool) -> Saved | None:
     return saved
 
 
-def _require(config: Config, recipe: Recipe, task: Task, parallel: Parallel) -> None:
+def _require(config: Config, recipe: Recipe, task: Task, held_out: Task, parallel: Parallel) -> None:
     problems: list[Problem] = []
     if not task.train:
         problems.append(Problem("no items to train on", f"task {config.task}", "0 items", "1 or more"))
+    problems += [*impatient(config, held_out), *unknown_families(config, task)]
     if config.prompts < parallel.world:
         problems.append(
             Problem("fewer prompts than processes", "prompts", str(config.prompts), f"{parallel.world} or more")
         )
     term = recipe.kl_term
-    if term is not None and term.coef > 0 and config.reference_reset < 0:
+    weighed = term is not None and max((term.coef, *term.by_family.values())) > 0
+    if weighed and config.reference_reset < 0:
         problems.append(Problem("a KL term without a reference", "reference_reset", "-1", "0 or more with kl_coef > 0"))
     if term is not None and term.place is Place.REWARD and config.reference_reset < 0:
         problems.append(Problem("a KL penalty in the reward needs a reference", "reference_reset", "-1", "0 or more"))
@@ -243,7 +257,8 @@ def _restore(run: Run, saved: Saved) -> None:
     run.trainer.updates, run.trainer.version = int(state["updates"]), int(state["version"])
     run.pool.load(state["pool"])
     run.stopping.load(state["stopping"])
-    run.cadence = replace(run.cadence, seconds=float(state["eval_seconds"]))
+    every = int(state.get("eval_every", run.cadence.every))  # checkpoints of before 2026-11-30 do not hold it
+    run.cadence = Cadence(every, float(state["eval_seconds"]))
     run.step, run.tokens, run.seconds = saved.step, int(state["tokens"]), float(state["seconds"])
     run.resumed = saved.step
     checkpoint.load_random(saved)
@@ -262,6 +277,7 @@ def state_of(run: Run) -> dict[str, Any]:
         "tokens": run.tokens,
         "seconds": run.elapsed(),
         "eval_seconds": run.cadence.seconds,
+        "eval_every": run.cadence.every,
         "log_offsets": run.log.offsets() if run.log is not None else {},
     }
 
@@ -283,3 +299,7 @@ def _open_files(run: Run, saved: Saved | None) -> None:
         run.log.event(saved.step, "resume", f"from {saved.folder.name}")
     else:
         run.log.event(0, "tokenizer", str(tag_report(run.tokenizer, run.policy.model)))
+        if run.warm is not None:
+            run.log.event(0, "warm-start", run.warm.sentence(), losses=run.warm.shown())
+        for text in notices(run.given, run.task, run.held_out):
+            run.log.event(0, "notice", text)

@@ -14,7 +14,8 @@ class Stopping:
     """What the stop rules remember; JSON types alone, so that a checkpoint keeps them.
 
     Attributes:
-        patience, dead_steps: from the config; 0 switches a rule off.
+        patience, dead_steps: from the config; 0 switches a rule off, dead_steps that of the solved task too: who asks
+            for all planned steps gets them.
         best, best_step: held-out score and where.
         stale: evaluations since then.
         silent, solved: steps in a row in which every group had equal rewards; in which all of them were right.
@@ -48,7 +49,7 @@ class Stopping:
         self.solved = self.solved + 1 if right == 1.0 else 0
         if not self.dead_steps:
             return ""
-        if self.solved >= min(SOLVED_STEPS, self.dead_steps):
+        if self.solved >= SOLVED_STEPS:
             return f"solved: every rollout was right for {self.solved} steps, so no gradient is left"
         if self.silent >= self.dead_steps:
             reward = row.get("reward_mean", math.nan)

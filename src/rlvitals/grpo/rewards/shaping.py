@@ -10,20 +10,27 @@ from rlvitals.errors import InputError, Problem
 from rlvitals.grpo.rewards.form import by_ids, by_text
 from rlvitals.grpo.rewards.penalties import overlong, repetition
 from rlvitals.grpo.rewards.plan import Completion, Part, RewardPlan, Rule
-from rlvitals.grpo.tasks.options import Option, Options
+from rlvitals.grpo.tasks.options import Kind, Option, Options
 from rlvitals.grpo.vocabulary import tag_ids
 
 if TYPE_CHECKING:
     from rlvitals.grpo.chat import Tokenizer
 
+MAX_WEIGHT = 1e6  # of a reward part beside the 1 of a right answer (convention: whatever is above drowns it)
+
+
+def _weight(name: str, meaning: str) -> Option:
+    return Option(name, f"weight of {meaning}", "0", Kind.NUMBER, 0, MAX_WEIGHT)
+
+
 SHAPING: tuple[Option, ...] = (
-    Option("format", "weight of the reward for well-formed thinking tags", "0"),
-    Option("format_if_right", "pay the format reward for right answers only", "no"),
-    Option("milestones", "weight of partial credit for intermediate results that the task knows", "0"),
-    Option("partial", "weight of the partial score that the task's own scorer gives", "0"),
-    Option("length_penalty", "weight of the penalty on the last fifth of the token budget", "0"),
-    Option("repetition_penalty", "weight of the penalty on repeated runs of 4 tokens", "0"),
-    Option("rule", "how parts combine: sum, gated (by correctness) or gdpo", "sum"),
+    _weight("format", "the reward for well-formed thinking tags"),
+    Option("format_if_right", "pay the format reward for right answers only", "no", Kind.FLAG),
+    _weight("milestones", "partial credit for intermediate results that the task knows"),
+    _weight("partial", "the partial score that the task's own scorer gives"),
+    _weight("length_penalty", "the penalty on the last fifth of the token budget"),
+    _weight("repetition_penalty", "the penalty on repeated runs of 4 tokens"),
+    Option("rule", "how parts combine: sum, gated (by correctness) or gdpo", "sum", choices=tuple(Rule)),
 )
 
 
@@ -58,5 +65,4 @@ def shaped(plan: RewardPlan, options: Options, tokenizer: Tokenizer | None, *, g
         parts.append(Part("length_penalty", -weight, overlong))
     if weight := options.number("repetition_penalty"):
         parts.append(Part("repetition_penalty", -weight, repetition))
-    rule = Rule(options.one_of("rule", tuple(Rule)))
-    return replace(plan, parts=tuple(parts), rule=rule)
+    return replace(plan, parts=tuple(parts), rule=Rule(options.text("rule")))

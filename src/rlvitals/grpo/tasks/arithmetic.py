@@ -24,6 +24,7 @@ TIERS = ("1", "2", "3", "4")
 ITEMS_PER_TIER = 4096
 HELD_OUT_ITEMS = 256
 CLOSE = "</think>"
+NO_PARSE = VerifierStatus.NO_PARSE
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ def judge(text: str, gold: str) -> VerifierStatus:
     """Compare digit by digit; nothing is evaluated, so nothing can hang or fail."""
     answer = final_answer(text)
     if not (answer.isascii() and answer.isdigit()):
-        return VerifierStatus.NO_PARSE
+        return NO_PARSE
     return VerifierStatus.RIGHT if answer == gold else VerifierStatus.WRONG
 
 
@@ -103,7 +104,8 @@ class ArithmeticEnv:
     def step(self, text: str) -> Step:
         status = judge(text, self._gold)
         rewards = {"correct": float(status is VerifierStatus.RIGHT), "milestones": reached(text, self._columns)}
-        return Step(rewards=rewards, raw=final_answer(text), status=status)
+        answer = final_answer(text)
+        return Step(rewards=rewards, raw=answer, status=status, parsed=None if status is NO_PARSE else answer)
 
 
 def columns(item: Item) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ class Task:
         plan: reward parts and how they become one number.
         tiers: difficulty tiers from easy to hard; empty where there are none.
         gives: reward parts that the environment scores; a plan may use any of them.
+        notes: what is odd about the items, a sentence each, to be told before the first step.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Task:
     plan: RewardPlan = CORRECT_ONLY
     tiers: tuple[str, ...] = ()
     gives: tuple[str, ...] = ("correct",)
+    notes: tuple[str, ...] = ()
 
 
 def identity(name: str, *parts: object) -> str:

@@ -63,7 +63,7 @@ class CalculatorEnv:
             return Step(rewards={"correct": 0.0}, raw=text, status=VerifierStatus.NO_PARSE)
         right = text == self._gold
         status = VerifierStatus.RIGHT if right else VerifierStatus.WRONG
-        return Step(rewards={"correct": float(right)}, raw=text, status=status)
+        return Step(rewards={"correct": float(right)}, raw=text, status=status, parsed=text)
 
 
 def triples(*, held_out: bool, count: int, seed: int) -> list[tuple[int, int, int]]:

@@ -9,30 +9,35 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from rlvitals.env import Item, Message, Step, StopReason, VerifierStatus
 from rlvitals.errors import InputError, Problem
 from rlvitals.grpo.rewards.program import Limits, run_program
 from rlvitals.grpo.tasks.base import Task, identity, split
-from rlvitals.grpo.tasks.columns import choose, items_of
+from rlvitals.grpo.tasks.columns import Columns, Row, choose, items_of, repeats
 from rlvitals.grpo.tasks.dataset import read_lines
-from rlvitals.grpo.tasks.options import Option, Options
+from rlvitals.grpo.tasks.options import MAX_ITEMS, MAX_SECONDS, MAX_TOKENS, MIN_SECONDS, Kind, Option, Options
 
 SYSTEM = "Write a Python program. Put the whole program into one ```python block."
+MIN_MB, MAX_MB = 64, 2**20  # Python alone starts with 16 to 32 MiB of address space (measured on 3.11); 1 TiB
 BLOCK = re.compile(r"```(?:python|py)?[ \t]*\n(.*?)```", re.DOTALL)
 
 OPTIONS: tuple[Option, ...] = (
-    Option("path", "JSON lines file with a question and tests, Python code that raises where the program is wrong"),
-    Option("allow", "yes: run what the policy writes on this machine", "no"),
+    Option(
+        "path", "JSON lines file with a question and tests, Python code that raises where the program is wrong",
+        needed="Try --task code:path=FILE,allow=yes",
+    ),
+    Option("allow", "yes: run what the policy writes on this machine", "no", Kind.FLAG),
     Option("prompt", "column of the question"),
     Option("tests", "column of the tests", "tests"),
-    Option("held_out_percent", "share of the file that is held out, percent", "10"),
-    Option("held_out_items", "held-out items kept at most", "200"),
-    Option("seconds", "time limit of one judgement, seconds", "5"),
-    Option("memory_mb", "memory limit of one judgement, MiB", "512"),
-    Option("max_tokens", "completion budget that right answers fit into, tokens", "1024"),
-)
+    Option("held_out_percent", "share of the file that is held out, percent", "10", Kind.WHOLE, 0, 99),
+    Option("held_out_items", "held-out items kept at most", "200", Kind.WHOLE, 0, MAX_ITEMS),
+    Option("seconds", "time limit of one judgement, seconds", "5", Kind.NUMBER, MIN_SECONDS, MAX_SECONDS),
+    Option("memory_mb", "memory limit of one judgement, MiB", "512", Kind.WHOLE, MIN_MB, MAX_MB),
+    Option("max_tokens", "completion budget that right answers fit into, tokens", "1024", Kind.WHOLE, 1, MAX_TOKENS),
+)  # fmt: skip
 
 
 def program_of(text: str) -> str | None:
@@ -42,7 +47,9 @@ def program_of(text: str) -> str | None:
 
 
 class CodeEnv:
-    """One question, one program."""
+    """One question, one program, judged in a process of its own."""
+
+    concurrent = True
 
     def __init__(self, limits: Limits) -> None:
         self.version = identity("code", limits, 1)
@@ -62,6 +69,26 @@ class CodeEnv:
         return Step(rewards={"correct": reward}, raw=said, status=status, reason=StopReason.ERROR if failed else None)
 
 
+def _columns(rows: Sequence[Row], path: str, options: Options) -> Columns:
+    """Return the columns of questions and tests. InputError names whichever is missing, both at once."""
+    found = list(dict.fromkeys(k for row in rows[:100] for k in row))
+    tests, problems = options.text("tests"), []
+    if tests not in found:
+        problems.append(
+            Problem(f"no tests column {tests!r}", path, ", ".join(found[:20]) or "no columns",
+                    "a column of Python code that raises where the program is wrong", "Name it: tests=COLUMN")
+        )  # fmt: skip
+    try:
+        columns = choose(
+            found, path, prompt=options.text("prompt"), answer=tests if tests in found else "".join(found[:1])
+        )
+    except InputError as error:
+        problems += error.problems
+    if problems:
+        raise InputError(*problems)
+    return columns
+
+
 def code_task(options: Options) -> Task:
     """Return the task. InputError unless `allow=yes`, and for a missing file, column or broken rows."""
     if not options.flag("allow"):
@@ -72,13 +99,8 @@ def code_task(options: Options) -> Task:
             )
         )  # fmt: skip
     path = options.text("path")
-    if not path:
-        raise InputError(Problem("no dataset named", "code: path", hint="Try --task code:path=FILE,allow=yes"))
     rows = read_lines(Path(path))
-    columns = choose(
-        list(dict.fromkeys(k for row in rows[:100] for k in row)), path,
-        prompt=options.text("prompt"), answer=options.text("tests"),
-    )  # fmt: skip
+    columns = _columns(rows, path, options)
     items = items_of(rows, columns, path, system=SYSTEM, verbatim=True)
     train, held_out = split(items, held_out_percent=options.whole("held_out_percent"))
     if not train:
@@ -91,4 +113,5 @@ def code_task(options: Options) -> Task:
         held_out=held_out[: options.whole("held_out_items")],
         new_env=lambda: CodeEnv(limits),
         max_new_tokens=options.whole("max_tokens"),
+        notes=repeats(items, path),
     )

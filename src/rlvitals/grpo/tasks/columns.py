@@ -42,7 +42,7 @@ def choose(
             if named not in found:
                 near = difflib.get_close_matches(named, found, n=1)
                 hint = f"Nearest: {near[0]}" if near else ""
-                problems.append(Problem(f"no column {named!r}", where, _listed(found), f"a {role} column", hint))
+                problems.append(Problem(f"no column {named!r}", where, _listed(found), f"a column of the {role}", hint))
             return named
         for name in known:
             if name in found:
@@ -103,16 +103,20 @@ def gold_of(value: object) -> str | None:
 def items_of(
     rows: Sequence[Row], columns: Columns, where: str, *, system: str = "", verbatim: bool = False
 ) -> tuple[Item, ...]:
-    """Return one item per row, in order; ids are the column `id` or the number of the row, from 0.
+    """Return one item per row, in order; ids are the column `id` or, without one, the number of the row, from 0.
 
     Args:
         verbatim: take text in the answer column as it is, without looking for a final answer in it.
 
-    InputError names the broken rows: no text in the prompt, no answer, a cell of more than 200,000 characters.
+    InputError names the broken rows: no text in the prompt, no answer, a cell of more than 200,000 characters, an id
+    that an earlier row has.
     """
     items: list[Item] = []
     broken: list[Problem] = []
+    first: dict[str, int] = {}  # id -> number of the row that has it
     for number, row in enumerate(rows):
+        own = str(number if row.get("id") is None else row["id"])
+        before = first.setdefault(own, number)
         answer = row.get(columns.answer)
         messages = messages_of(row.get(columns.prompt), system)
         gold = answer if verbatim and isinstance(answer, str) and answer.strip() else gold_of(answer)
@@ -123,10 +127,13 @@ def items_of(
             broken.append(Problem("no answer", f"{place}, {columns.answer}", f"{row.get(columns.answer)!r:.60}"))
         elif max(len(gold), *(len(m.content) for m in messages)) > MAX_TEXT_CHARS:
             broken.append(Problem("a text is too long", place, "", f"at most {MAX_TEXT_CHARS:,} characters"))
+        elif before != number:
+            hint = "Prompts that are asked again, and evaluations, go by it: give each row its own, or none to any"
+            broken.append(Problem("two rows with one id", f"{place} and row {before + 1}", repr(own), "", hint))
         else:
             items.append(
                 Item(
-                    id=str(row.get("id", number)),
+                    id=own,
                     messages=messages,
                     gold=gold,
                     family=str(row.get(columns.family) or "") if columns.family else "",
@@ -139,3 +146,31 @@ def items_of(
         rest = [Problem(f"{more} more broken rows", where)] if more > 0 else []
         raise InputError(*broken[:SHOWN], *rest)
     return tuple(items)
+
+
+def repeats(items: Sequence[Item], where: str) -> tuple[str, ...]:
+    """Return what is odd about items that ask the same question: told in a sentence each, none for none."""
+    first: dict[tuple[Message, ...], int] = {}
+    same: list[tuple[int, int]] = []
+    unlike: list[tuple[int, int]] = []
+    for number, item in enumerate(items):
+        before = first.setdefault(item.messages, number)
+        if before != number:
+            (same if items[before].gold == item.gold else unlike).append((before + 1, number + 1))
+    said = []
+    if unlike:
+        said.append(
+            f"{where}: {len(unlike)} of {len(items)} rows ask the question of an earlier row and expect another answer "
+            f"(rows {_rows(unlike)}): one of the two is called wrong"
+        )
+    if same:
+        said.append(
+            f"{where}: {len(same)} of {len(items)} rows repeat question and answer of an earlier row "
+            f"(rows {_rows(same)}): they are asked more often than others"
+        )
+    return tuple(said)
+
+
+def _rows(pairs: Sequence[tuple[int, int]]) -> str:
+    shown = ", ".join(f"{a} and {b}" for a, b in pairs[:SHOWN])
+    return shown + (", ..." if len(pairs) > SHOWN else "")

@@ -8,11 +8,12 @@ from typing import Any
 
 from rlvitals.env import Item
 from rlvitals.errors import InputError, Problem
+from rlvitals.grpo.hub import asked
 from rlvitals.grpo.rewards.extract import READERS
 from rlvitals.grpo.rewards.verifiers import VERIFIERS
 from rlvitals.grpo.tasks.base import Task, identity, split
-from rlvitals.grpo.tasks.columns import Row, choose, items_of
-from rlvitals.grpo.tasks.options import Option, Options
+from rlvitals.grpo.tasks.columns import Row, choose, items_of, repeats
+from rlvitals.grpo.tasks.options import MAX_ITEMS, MAX_SECONDS, MAX_TOKENS, MIN_SECONDS, Kind, Option, Options
 from rlvitals.grpo.tasks.verified import Verification, VerifiedEnv
 
 MAX_FILE_BYTES = 4 * 2**30
@@ -21,22 +22,27 @@ SYSTEM = r"Solve the problem step by step. Put the final answer in \boxed{}."
 USUAL_READER = {"math": "boxed", "numeric": "last-number", "exact": "whole", "json": "whole"}
 
 OPTIONS: tuple[Option, ...] = (
-    Option("path", "JSON lines file, or hub:OWNER/NAME of a dataset of the Hugging Face hub"),
+    Option(
+        "path", "JSON lines file, or hub:OWNER/NAME of a dataset of the Hugging Face hub",
+        needed="Try --task dataset:path=problems.jsonl",
+    ),
     Option("held_out_path", "file of held-out items; left out, a share of `path` is held out by hash"),
-    Option("held_out_percent", "share of `path` that is held out where no file is named, percent", "10"),
-    Option("held_out_items", "held-out items kept at most", "500"),
+    Option(
+        "held_out_percent", "share of `path` that is held out where no file is named, percent", "10", Kind.WHOLE, 0, 99
+    ),
+    Option("held_out_items", "held-out items kept at most", "500", Kind.WHOLE, 0, MAX_ITEMS),
     Option("prompt", "column of the question"),
     Option("answer", "column of the expected answer"),
     Option("family", "column of the task family"),
     Option("tier", "column of the difficulty"),
     Option("split", "split of a hub dataset", "train"),
     Option("config", "configuration of a hub dataset"),
-    Option("verifier", "math, numeric, exact or json", "math"),
-    Option("read", "where the answer stands: boxed, hashes, last-number, tagged or whole"),
-    Option("seconds", "time limit of one verification, seconds", "5"),
+    Option("verifier", "math, numeric, exact or json", "math", choices=tuple(VERIFIERS)),
+    Option("read", "where the answer stands: boxed, hashes, last-number, tagged or whole", choices=tuple(READERS)),
+    Option("seconds", "time limit of one verification, seconds", "5", Kind.NUMBER, MIN_SECONDS, MAX_SECONDS),
     Option("system", "system message: yes for the usual one, no for none, else the text", "yes"),
-    Option("max_tokens", "completion budget that right answers fit into, tokens", "512"),
-)
+    Option("max_tokens", "completion budget that right answers fit into, tokens", "512", Kind.WHOLE, 1, MAX_TOKENS),
+)  # fmt: skip
 
 
 def read_lines(path: Path) -> list[Row]:
@@ -74,11 +80,19 @@ def read_hub(name: str, config: str, split_name: str) -> list[Row]:
         raise InputError(
             Problem("reading a dataset of the hub needs datasets", "task: path", hint="pip install 'rlvitals[tasks]'")
         ) from None
-    try:
-        loaded: Any = datasets.load_dataset(name, config or None, split=split_name)
-    except Exception as e:  # network, names and formats fail in many ways; none is this program's fault
-        raise InputError(Problem("the dataset can't be read", f"hub:{name}", f"{type(e).__name__}: {e}"[:300])) from e
-    return [dict(row) for row in loaded]
+    with asked() as why:
+        try:
+            loaded: Any = datasets.load_dataset(name, config or None, split=split_name)
+        except Exception as e:  # network, names and formats fail in many ways; none is this program's fault
+            if why:
+                hint = "Look at the network, or save the dataset and give it as --task dataset:path=FILE"
+                problem = Problem(
+                    "the hub cannot be reached, and its cache has no such dataset", f"hub:{name}", why, "", hint
+                )
+            else:
+                problem = Problem("the dataset can't be read", f"hub:{name}", f"{type(e).__name__}: {e}"[:300])
+            raise InputError(problem) from e
+        return [dict(row) for row in loaded]
 
 
 def _rows(path: str, options: Options) -> list[Row]:
@@ -99,32 +113,32 @@ def _system(value: str) -> str:
 
 
 def dataset_task(options: Options) -> Task:
-    """Return the task over a dataset. InputError for a missing path or column, broken rows, unknown verifiers."""
-    path = options.text("path")
-    if not path:
-        raise InputError(Problem("no dataset named", "dataset: path", hint="Try --task dataset:path=problems.jsonl"))
-    how = options.one_of("verifier", VERIFIERS)
-    read = options.one_of("read", READERS) if options.text("read") else USUAL_READER[how]
+    """Return the task over a dataset. InputError for a missing file or column and for broken rows."""
+    path, how = options.text("path"), options.text("verifier")
+    read = options.text("read") or USUAL_READER[how]
     verification = Verification(how, read, seconds=options.number("seconds"))
     system = _system(options.text("system"))
     items = _items(path, options, system)
+    notes = repeats(items, path)
     if other := options.text("held_out_path"):
         train, held_out = items, _items(other, options, system)
+        notes += repeats(held_out, other)
     else:
         train, held_out = split(items, held_out_percent=options.whole("held_out_percent"))
     if not train:
         raise InputError(Problem("no items left to train on", path, f"{len(items)} items, all of them held out"))
     _refuse_leak(train, held_out, other or path)
-    worker = verification.worker()
-    worker.start()  # what can't start is said before the first step
+    workers = verification.workers()
+    workers.start()  # what can't start is said before the first step
     return Task(
         name="dataset",
         version=identity(verification.version, system),
         train=train,
         held_out=held_out[: options.whole("held_out_items")],
-        new_env=lambda: VerifiedEnv(verification, worker),
+        new_env=lambda: VerifiedEnv(verification, workers),
         max_new_tokens=options.whole("max_tokens"),
         tiers=tuple(sorted({i.tier for i in train if i.tier})),
+        notes=notes,
         gives=("correct", "milestones") if all("milestones" in i.extra for i in train) else ("correct",),
     )
 

@@ -13,8 +13,8 @@ from rlvitals.env import Item, Message, Step, StopReason, VerifierStatus
 from rlvitals.errors import InputError, Problem
 from rlvitals.grpo.rewards.extract import READERS
 from rlvitals.grpo.tasks.base import Task, identity
-from rlvitals.grpo.tasks.options import Option, Options
-from rlvitals.worker import Worker
+from rlvitals.grpo.tasks.options import MAX_ITEMS, MAX_TOKENS, Kind, Option, Options
+from rlvitals.grpo.workerpool import Workers
 
 SCORER = "rlvitals.grpo.tasks.gym:score"
 SECONDS = 10.0  # of one scoring, making the puzzle again included
@@ -38,12 +38,14 @@ EVALUATED: Mapping[str, re.Pattern[str]] = {
 """Puzzles whose scorer evaluates the answer as Python (reasoning-gym 0.1.25): what such an answer may consist of."""
 
 OPTIONS: tuple[Option, ...] = (
-    Option("name", "name of the puzzle, several joined by +", "basic_arithmetic"),
-    Option("size", "training items of each puzzle", "2000"),
-    Option("held_out", "held-out items of each puzzle", "100"),
-    Option("read", "where the answer stands: tagged, boxed, last-number, hashes or whole", "tagged"),
+    Option("name", "name of the puzzle, several joined by +", "basic_arithmetic", each="puzzle"),
+    Option("size", "training items of each puzzle", "2000", Kind.WHOLE, 1, MAX_ITEMS),
+    Option("held_out", "held-out items of each puzzle", "100", Kind.WHOLE, 0, MAX_ITEMS),
+    Option(
+        "read", "where the answer stands: tagged, boxed, last-number, hashes or whole", "tagged", choices=tuple(READERS)
+    ),
     Option("settings", "settings of the puzzle as JSON, commas written as ;", "{}"),
-    Option("max_tokens", "completion budget that right answers fit into, tokens", "512"),
+    Option("max_tokens", "completion budget that right answers fit into, tokens", "512", Kind.WHOLE, 1, MAX_TOKENS),
 )
 
 
@@ -75,11 +77,13 @@ def harmless(name: str, answer: str) -> bool:
 
 
 class GymEnv:
-    """One puzzle, one answer."""
+    """One puzzle, one answer. The workers are shared by all environments of a task."""
 
-    def __init__(self, version: str, read: str, worker: Worker) -> None:
+    concurrent = True
+
+    def __init__(self, version: str, read: str, workers: Workers) -> None:
         self.version = version
-        self._read, self._worker = READERS[read], worker
+        self._read, self._workers = READERS[read], workers
         self._item: Item | None = None
 
     def reset(self, item: Item, seed: int) -> tuple[Message, ...]:
@@ -92,7 +96,7 @@ class GymEnv:
         answer = self._read(text)
         if answer is None or not harmless(self._item.family, answer):
             return Step(rewards={"correct": 0.0, "partial": 0.0}, status=VerifierStatus.NO_PARSE)
-        said = self._worker.call(answer, *self._item.extra["entry"])  # type: ignore[misc]
+        said = self._workers.call(answer, *self._item.extra["entry"])  # type: ignore[misc]
         if not said.ok or not isinstance(said.value, int | float) or math.isnan(said.value):
             status = VerifierStatus.TIMEOUT if said.timed_out else VerifierStatus.ERROR
             nothing = {"correct": math.nan, "partial": math.nan}
@@ -101,7 +105,7 @@ class GymEnv:
         right = said.value >= RIGHT
         status = VerifierStatus.RIGHT if right else VerifierStatus.WRONG
         rewards = {"correct": float(right), "partial": float(said.value)}
-        return Step(rewards=rewards, raw=f"{said.value:g}: {answer}", status=status)
+        return Step(rewards=rewards, raw=f"{said.value:g}: {answer}", status=status, parsed=answer)
 
 
 def _settings(options: Options) -> str:
@@ -145,15 +149,15 @@ def gym_task(options: Options) -> Task:
     train = [i for n in names for i in _items(n, options.whole("size"), 0, settings)]
     asked = {i.messages for i in train}
     held_out = [i for n in names for i in _items(n, options.whole("held_out"), 1, settings)]
-    read = options.one_of("read", READERS)
+    read = options.text("read")
     version = identity("gym", *names, settings, read, getattr(_package(), "__version__", ""), 1)
-    worker = Worker(SCORER, seconds=SECONDS)
+    workers = Workers(SCORER, seconds=SECONDS)
     return Task(
         name="gym",
         version=version,
         train=tuple(train),
         held_out=tuple(i for i in held_out if i.messages not in asked),
-        new_env=lambda: GymEnv(version, read, worker),
+        new_env=lambda: GymEnv(version, read, workers),
         max_new_tokens=options.whole("max_tokens"),
         gives=("correct", "partial"),
     )

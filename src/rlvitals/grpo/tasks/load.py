@@ -26,20 +26,12 @@ class TaskKind:
     make: Callable[[Options], Task]
 
 
-def _arithmetic(options: Options) -> Task:
-    tiers = options.words("tiers")
-    for tier in tiers or ("",):
-        if tier not in TIERS:
-            raise InputError(Problem("unknown tier", "arithmetic: tiers", repr(tier), "+".join(TIERS)))
-    return arithmetic(tiers)
-
-
 KINDS: tuple[TaskKind, ...] = (
     TaskKind(
         "arithmetic",
         "Sums written out between thinking tags; embedded, needs no download.",
-        (Option("tiers", "digits of the addends, 1 to 4, joined by +", "2"),),
-        _arithmetic,
+        (Option("tiers", "digits of the addends, 1 to 4, joined by +", "2", choices=TIERS, each="tier"),),
+        lambda options: arithmetic(options.words("tiers")),
     ),
     TaskKind(
         "calculator",

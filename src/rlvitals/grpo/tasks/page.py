@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from rlvitals.grpo.rewards.shaping import SHAPING
@@ -36,8 +37,13 @@ where the tokenizer has each tag as one token, else at the text.
 
 
 def _table(options: Iterable[Option]) -> str:
-    rows = [f"| `{o.name}` | {o.meaning} | {f'`{o.default}`' if o.default else ''} |" for o in options]
+    rows = [f"| `{o.name}` | {o.meaning}{_range(o)} | {f'`{o.default}`' if o.default else ''} |" for o in options]
     return "\n".join(["| option | meaning | default |", "|---|---|---|", *rows]) if rows else "No options of its own."
+
+
+def _range(option: Option) -> str:
+    """Return the values that a number may have."""
+    return f"; {option.low:g} to {option.high:,.0f}" if math.isfinite(option.high) else ""
 
 
 def tasks_page() -> str:

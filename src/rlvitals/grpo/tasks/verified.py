@@ -11,7 +11,8 @@ from rlvitals.env import Item, Message, Step, StopReason, VerifierStatus
 from rlvitals.errors import InputError, Problem
 from rlvitals.grpo.rewards.milestones import reached
 from rlvitals.grpo.tasks.base import identity
-from rlvitals.worker import Answer, Worker
+from rlvitals.grpo.workerpool import Workers
+from rlvitals.worker import Answer
 
 SECONDS = 5.0  # of one verification; as math-verify's own limit
 MEMORY_MB = 1024
@@ -34,14 +35,14 @@ class Verification:
     def version(self) -> str:
         return identity("verified", self.how, self.read, self.seconds, self.memory_mb, 1)
 
-    def worker(self) -> Worker:
-        """Return the worker, not started yet. InputError where the verifier's library is not installed."""
+    def workers(self) -> Workers:
+        """Return the workers, not started yet. InputError where the verifier's library is not installed."""
         module, extra = LIBRARY.get(self.how, ("json", ""))
         if importlib.util.find_spec(module) is None:
             hint = f"pip install 'rlvitals[{extra}]'"
             raise InputError(Problem(f"the verifier {self.how} needs {module}", "task: verifier", hint=hint))
         target = MATH_JUDGE if self.how == "math" else JUDGE
-        return Worker(target, seconds=self.seconds, memory_mb=self.memory_mb)
+        return Workers(target, seconds=self.seconds, memory_mb=self.memory_mb)
 
 
 def status_of(answer: Answer) -> tuple[VerifierStatus, str]:
@@ -64,11 +65,13 @@ def reward_of(status: VerifierStatus) -> float:
 
 
 class VerifiedEnv:
-    """One question, one answer. The worker is shared by all environments of a task."""
+    """One question, one answer. The workers are shared by all environments of a task."""
 
-    def __init__(self, verification: Verification, worker: Worker) -> None:
+    concurrent = True
+
+    def __init__(self, verification: Verification, workers: Workers) -> None:
         self.version = verification.version
-        self._verification, self._worker = verification, worker
+        self._verification, self._workers = verification, workers
         self._item: Item | None = None
 
     def reset(self, item: Item, seed: int) -> tuple[Message, ...]:
@@ -81,10 +84,11 @@ class VerifiedEnv:
         item = self._item
         extra = {k: v for k, v in item.extra.items() if k == "schema"}
         how, read = self._verification.how, self._verification.read
-        status, raw = status_of(self._worker.call(text, item.gold, how, read, extra))
+        status, raw = status_of(self._workers.call(text, item.gold, how, read, extra))
         rewards = {"correct": reward_of(status)}
         milestones = item.extra.get("milestones")
         if isinstance(milestones, list | tuple):
             rewards["milestones"] = reached(text, [str(m) for m in milestones])
         reason = StopReason.ERROR if status is VerifierStatus.ERROR else None
-        return Step(rewards=rewards, raw=raw, status=status, reason=reason)
+        parsed = raw if status in (VerifierStatus.RIGHT, VerifierStatus.WRONG) else None
+        return Step(rewards=rewards, raw=raw, status=status, reason=reason, parsed=parsed)
