@@ -79,7 +79,7 @@ CHECK = Check(
         ),
         "added to 1": Plan(
             remedies=(Remedy("Give the bound without the 1, 4 for a largest weight of 5", "clip_high", "lower"),),
-            verify=(Verify("some weights are cut", "clip_frac", ">", 0.0, 50),),
+            verify=(Verify("some weights are cut", "clip_frac", "some >", 0.0, 50),),
         ),
     },
     look_alikes=(LookAlike("0.28 in a trainer that adds 1", "the trainer: verl, slime and open-instruct add 1"),),

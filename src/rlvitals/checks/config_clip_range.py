@@ -80,7 +80,7 @@ CHECK = Check(
                 Remedy("Lower the range to a few 1e-4, the upper bound a little wider", "clip_high", "lower"),
                 Remedy("Or take ratios per token", "importance_level", "set"),
             ),
-            verify=(Verify("some sequences are clipped", "clip_frac", ">", 0.0, 50),),
+            verify=(Verify("some sequences are clipped", "clip_frac", "some >", 0.0, 50),),
         ),
         "too narrow": Plan(
             remedies=(

@@ -95,7 +95,7 @@ CHECK = Check(
                 Remedy("Check that the weights were loaded and belong to this tokenizer", "", "check"),
                 Remedy("Check the sampler's temperature and the units of the logged entropy", "temperature", "check"),
             ),
-            verify=(Verify("entropy of the first step is below 3 nats/token", "entropy", "<", 3.0, 3),),
+            verify=(Verify("entropy of the first step is below 3 nats/token", "entropy", "first <", 3.0, 3),),
         ),
     },
     leads_to=("R001", "R002", "R014", "T001", "S001", "L001", "L002", "L004", "H002", "K001", "U001"),

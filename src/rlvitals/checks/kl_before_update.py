@@ -169,14 +169,14 @@ CHECK = Check(
                     "check",
                 ),
             ),
-            verify=(Verify("KL of the first step is below 0.01 nats", "kl_ref", "<", 0.01, 1),),
+            verify=(Verify("KL of the first step is below 0.01 nats", "kl_ref", "first <", 0.01, 1),),
         ),
         "another start": Plan(
             remedies=(
                 Remedy("Check that the reference is the checkpoint that training starts from", "", "check"),
                 Remedy("If an adapter was trained before, expect this KL from the first step on", "", ""),
             ),
-            verify=(Verify("KL of the first step is below 0.01 nats", "kl_ref", "<", 0.01, 1),),
+            verify=(Verify("KL of the first step is below 0.01 nats", "kl_ref", "first <", 0.01, 1),),
         ),
     },
     leads_to=("K001", "U002", "R002", "E002"),

@@ -133,7 +133,8 @@ CHECK = Check(
     family=Family.REWARD,
     fault="The reward has fallen from an established level to near its floor and has not come back.",
     why="A fall within one step to a constant is an outage of environment or verifier, one to a low level a tool that "
-    "fails or an update that wrecks; a fall over tens of steps is a policy that breaks. Either way every further step trains on it, so the run should not go on from here.",
+    "fails or an update that wrecks; a fall over tens of steps is a policy that breaks. Either way every further step "
+    "trains on it, so the run should not go on from here.",
     needs=Needs(all_of=("reward_mean",), rows=40),
     thresholds=(
         Threshold(
@@ -162,7 +163,7 @@ CHECK = Check(
                 Remedy("Stop, and check environment, tools and verifier at the step of the fall", "verifier", "check"),
                 Remedy("Read rollouts from the last step before the fall and the first one after it", "", "check"),
                 Remedy("Resume from a checkpoint saved before the fall, once what broke there is mended", "", ""),
-                Remedy("Lower the learning rate only if gradient, entropy or KL moved before", "learning_rate", "lower"),
+                Remedy("Lower the learning rate if gradient, entropy or KL moved before it", "learning_rate", "lower"),
             ),
             verify=(Verify("the reward is back near its earlier level", "reward_mean", "not falling", None, 20),),
             rollback=Rollback.BEFORE_ONSET,

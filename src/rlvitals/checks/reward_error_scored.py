@@ -173,7 +173,7 @@ CHECK = Check(
     patience=2,
     look_alikes=(
         LookAlike("Failures without a reward: left out as they should be", "only scored ones count"),
-        LookAlike("Code that fails is a wrong answer", "an output alone is a lead, unless failures earn more or nearly all fail"),
+        LookAlike("Code that fails is a wrong answer", "a lead, unless failures earn more or nearly all fail"),
         LookAlike("Answers that cannot be parsed", "they are answers: parse-failure-high judges them"),
     ),
     sources=("docs/evidence.md: What no curve shows", "verl PR#5635", "Why GRPO training fails: reward extraction"),

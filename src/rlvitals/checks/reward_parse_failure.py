@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from rlvitals import shares
 from rlvitals.check import (
     Action,
     Check,
@@ -23,10 +24,11 @@ from rlvitals.check import (
     Threshold,
     Verify,
 )
-from rlvitals.checks.common import now, onset_of, relative_z, shift, start
+from rlvitals.checks.common import Level, now, onset_of, relative_z, rollouts_per_row, shift, start
 from rlvitals.view import View
 
 METRIC = "parse_failure_frac"
+READ = 100  # answers that were parsed, below which they say nothing of the task
 STRICT_Z = 2.6  # normal quantile of a two-sided 0.01
 
 
@@ -41,14 +43,18 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
             f"limit {watch.value:.0%}" + (", and falling" if falling else "")
         )
     most = level.mean >= act.value
-    limit = act if most else watch
+    limit, none_right = act if most else watch, _none_right(view, level, limits["parsed_right"]) if most else None
+    sure = most and not falling and none_right is None
+    text = f"{level.mean:.0%} of the answers cannot be parsed"
+    if none_right is not None:
+        text += ", and hardly any of those that are parsed is right: the parser alone does not keep the reward down"
+    elif most:
+        text += ": the reward measures formatting more than the task"
     return Fired(
         Finding(
-            f"{level.mean:.0%} of the answers cannot be parsed: the reward measures formatting more than the task"
-            if most
-            else f"{level.mean:.0%} of the answers cannot be parsed",
-            Action.FIX if most and not falling else Action.WATCH,
-            Confidence.HIGH if most and not falling else Confidence.MEDIUM,
+            text,
+            Action.FIX if sure else Action.WATCH,
+            Confidence.HIGH if sure else Confidence.MEDIUM,
             onset_of(view, METRIC, limit.value, math.inf),
             (
                 Evidence(
@@ -62,9 +68,25 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
                     ">=",
                     first,
                 ),
+                *(() if none_right is None else (none_right,)),
             ),
         )
     )
+
+
+def _none_right(view: View, failed: Level, limit: Threshold) -> Evidence | None:
+    """Return the evidence that the answers that are read are wrong too; None where too few are read to tell."""
+    right, rollouts = now(view, "success_frac", 20), rollouts_per_row(view)
+    read = 1.0 - failed.mean
+    if rollouts is None or right.n < failed.n or read * rollouts * failed.n < READ:
+        return None
+    n = read * rollouts * failed.n
+    share = min(right.mean / read, 1.0)
+    upper = shares.wilson(share * n, n)[1]
+    if not upper <= limit.value:
+        return None
+    text = f"{share:.1%} of the {n:.0f} answers that were parsed are right, at most {upper:.1%}; limit {limit}"
+    return Evidence("success_frac", text, upper, "of parsed answers", right.steps, limit, "<=")
 
 
 CHECK = Check(
@@ -82,6 +104,13 @@ CHECK = Check(
             "of rollouts",
             SourceKind.CONVENTION,
             "a fifth; lasting errors are a smell from 5% (prime-rl documentation)",
+        ),
+        Threshold(
+            "parsed_right",
+            0.05,
+            "of parsed answers",
+            SourceKind.CONVENTION,
+            "answers that are read and wrong say that the task is not solved, whatever the parser misses",
         ),
         Threshold(
             "majority",
@@ -106,6 +135,7 @@ CHECK = Check(
     patience=2,
     look_alikes=(
         LookAlike("the format is still being learned", "the share falls by more than its noise"),
+        LookAlike("tasks that the policy cannot solve, and garbles", "those that are parsed are wrong too: watch"),
         LookAlike("answers cut before the end", "truncated_frac is as high: L001 comes with it"),
     ),
     sources=("Why GRPO training fails: format and parsing failures",),

@@ -156,7 +156,7 @@ CHECK = Check(
                 ),
                 Remedy("Leave errored rollouts out of the update instead of scoring them 0", "verifier", "set"),
             ),
-            verify=(Verify("less than 5% of the rollouts end with an error", "stop_frac/", "<", 0.05, 20),),
+            verify=(Verify("less than 5% of the rollouts end with an error"),),
         ),
     },
     leads_to=("R002", "R011", "R014", "L001", "L004", "S001"),

@@ -198,6 +198,10 @@ def _sum(a: Trace, b: Trace) -> Trace:
     return Trace(both, a.first[at_a], a.last[at_a], a.value[at_a] + b.value[at_b], a.count[at_a])
 
 
+FULL = 0.98  # of a reward between 0 and 1 (convention: GRPO health-check runbook: reward > 0.98)
+ROSE = 0.25  # of its range: a row of few rollouts does not fall so far below by chance (convention)
+
+
 @dataclass(frozen=True, slots=True)
 class Standing:
     """Where the reward stands.
@@ -206,7 +210,7 @@ class Standing:
         level: median of the recent rows; start: median of the first rows.
         where: "top", "floor" or "middle" of the reward's range, or "unknown".
         known: True when that range is configured or logged; False when it is only what this run has shown.
-        gained: the recent reward is above the start beyond its noise.
+        gained: the recent reward is above the start beyond its noise, or near 1 after it was well below.
         rising: the reward rises now: over the last half of the run, at most the exact window.
         slope_z: the z of that trend, 0 where it has none.
     """
@@ -242,7 +246,14 @@ def _standing(view: View) -> Standing:
     where = "unknown"
     if math.isfinite(place):
         where = "top" if place >= 1 - NEAR_END else "floor" if place <= NEAR_END else "middle"
-    return Standing(level, start, where, known, gain.low > 0, slope.rising, slope.z if math.isfinite(slope.z) else 0.0)
+    gained = gain.low > 0 or _full_marks(view, level)
+    return Standing(level, start, where, known, gained, slope.rising, slope.z if math.isfinite(slope.z) else 0.0)
+
+
+def _full_marks(view: View, level: float) -> bool:
+    """True for a reward within 0 and 1 that is near 1 and was well below: a steep start hides that gain in its noise."""
+    low, _, high, _ = view.extremes("reward_mean")
+    return low >= 0.0 and high <= 1.0 and level >= FULL and low <= level - ROSE
 
 
 def _place(view: View, level: float) -> tuple[float, bool]:

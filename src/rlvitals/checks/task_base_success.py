@@ -37,6 +37,7 @@ from rlvitals.view import View
 
 MIN_ROWS = 6
 FULL_ROWS = 20  # below this only a run without a single success is judged
+SLOW_ROWS = 60  # below this a run with a success now and then may take off (docs/measurements.md: Hard healthy runs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +163,7 @@ def finding(view: View, got: Success, limits: Mapping[str, Threshold], *, never:
                 ">=",
             )
         )
-    sure = tied >= limits["tied_groups"].value or (never and got.rows >= FULL_ROWS)
+    sure = (tied >= limits["tied_groups"].value and got.rows >= SLOW_ROWS) or (never and got.rows >= FULL_ROWS)
     word = "no rollout has succeeded since the first step" if never else "almost no rollout has ever succeeded"
     return Finding(
         f"{word[0].upper()}{word[1:]}: GRPO has nothing to amplify, or the verifier returns its floor for everything",
