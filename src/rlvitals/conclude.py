@@ -34,12 +34,11 @@ from rlvitals.diagnosis import (
     RuledOut,
 )
 from rlvitals.engine import Examination, Incident, run_engine
-from rlvitals.plan import make_plan
+from rlvitals.plan import MIN_ROWS, make_plan
 from rlvitals.rollback import NOTHING, rollback_target
 from rlvitals.schema import EventKind, Run
 from rlvitals.view import View
 
-MIN_ROWS = 20  # usable steps below which nothing is ever called healthy (docs/design.md, "From outcomes to one answer")
 FIRST_STEP = 1  # its rollouts come from the policy that nothing has updated yet
 UPDATED = (Family.UPDATE, Family.LEASH)  # faults of updates and of what holds them
 SAMPLED = (Family.SIGNAL, Family.ROLLOUT)  # faults of sampling; a reward that is constant may have broken later on

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from rlvitals.auditresults import Leakage, Preflight, Probe, Score, newest
 from rlvitals.check import Check, Family, Remedy, Verdict
 from rlvitals.diagnosis import BlindSpot, Cause, HeldBack, PlanStep
@@ -13,6 +15,12 @@ VERIFY_THE_VERIFIER = (
     "Verify the verifier: score 20 rollouts by hand and compare them one by one with the logged rewards; "
     "gold answers must score full marks, wrong and empty ones nothing."
 )
+MIN_ROWS = 20  # usable steps below which nothing is ever called healthy (docs/design.md, "From outcomes to one answer")
+SAID_TOGETHER = 4  # metrics that one line brings
+MAX_LINES = 6  # of what to log: the next ones wait until these are there
+DECIDE = ("reward_mean", "zero_variance_frac", "reward_std", "advantage_std", "entropy", "kl_ref", "grad_norm",
+          "length_mean", "truncated_frac")  # fmt: skip
+"""What most checks need, so it is asked for first."""
 OPPOSITE = {"raise": "lower", "lower": "raise"}
 UPSTREAM_OF_LEASH = (Family.TASK, Family.REWARD, Family.SIGNAL, Family.ROLLOUT, Family.LENGTH)
 LEASH_KNOBS = frozenset({"kl_coef"})
@@ -31,9 +39,10 @@ def make_plan(
     upstream one is held back, and so is any change of the KL coefficient while reward, signal, rollouts or length
     are not cleared.
     """
+    more = log_more(blind, view) if verdict is Verdict.CANNOT_SAY else ()
     if not causes:
-        return (_log_more(blind) if verdict is Verdict.CANNOT_SAY else ()), ()
-    steps = [PlanStep(first_step(view))]
+        return more, ()
+    steps = [*more, PlanStep(first_step(view))]
     held: list[HeldBack] = []
     moved: dict[str, dict[str, str]] = {}  # setting -> "raise" or "lower" -> the first cause that asks for it
     said: set[str] = set()
@@ -98,10 +107,53 @@ def _worded(remedy: Remedy, view: View) -> str:
     return f"{remedy.text} [{knob}]" if knob and knob not in remedy.text else remedy.text
 
 
-def _log_more(blind: Sequence[BlindSpot]) -> tuple[PlanStep, ...]:
-    lines: list[str] = []
-    for spot in blind:
-        for line in spot.how_to_log:
-            if line not in lines:
-                lines.append(line)
-    return tuple(PlanStep(f"Log more: {line}") for line in lines[:6])
+def log_more(blind: Sequence[BlindSpot], view: View) -> tuple[PlanStep, ...]:
+    """Return what to log where a log cannot tell, in whole sentences and this trainer's own words."""
+    lines = view.trainer.how_to_log
+    missing = dict.fromkeys(m for spot in blind for m in spot.missing)
+    told = [m for m in (*(m for m in DECIDE if m in missing), *missing) if m in lines]
+    said = [*_rows_wanted(view), *_evaluation_wanted(view)]
+    by_line: dict[str, list[str]] = {}
+    for metric in dict.fromkeys(told):
+        by_line.setdefault(lines[metric], []).append(metric)
+    said += [_sentence(", ".join(metrics[:SAID_TOGETHER]), line) for line, metrics in by_line.items()]
+    return tuple(PlanStep(text) for text in said[:MAX_LINES])
+
+
+def _rows_wanted(view: View) -> tuple[str, ...]:
+    """Say how to come to rows enough: a row for every step where steps are left out, else more steps."""
+    there, steps = view.count("reward_mean"), view.steps_of()
+    if there == 0 or there >= MIN_ROWS:
+        return ()
+    apart = int(np.median(np.diff(steps))) if steps.size > 1 else 1
+    wanted = f"{there} rows have a reward, and {MIN_ROWS} are needed."
+    if apart > 1:
+        knob = view.trainer.knobs.get("logging_steps", "")
+        how = f" ({knob}{' ' if knob.startswith('-') else '='}1)" if knob else ""
+        return (f"Log every step{how}: this log has one row per {apart} steps; {wanted}",)
+    more = MIN_ROWS - there
+    return (f"Let it train for {more} more step{'s' * (more > 1)}: {wanted}",)
+
+
+def _evaluation_wanted(view: View) -> tuple[str, ...]:
+    """Say how to get a held-out score where there is none."""
+    if any(held.step.size for held in view.evals.values()):
+        return ()
+    how = view.trainer.how_to_log.get("evals", "score the same items every few steps and log the accuracy")
+    return (f"Evaluate on items that are never trained on: {_ended(how)}",)
+
+
+def _sentence(metric: str, line: str) -> str:
+    """Return one line of an adapter as a sentence about the metrics that it brings."""
+    if line.startswith("always logged"):
+        name = line.removeprefix("always logged").removeprefix(" as ")
+        written = f"this trainer always writes it{' as ' if name else ''}{name}"
+        return _ended(f"Keep {metric} in the log: {written}, and what was read lacks it")
+    if line.startswith("logged "):
+        return _ended(f"Log {metric}: it is {line}")
+    return _ended(f"Log {metric}: {line}")
+
+
+def _ended(text: str) -> str:
+    text = text.replace("  # ", "; ")  # of a line of a config
+    return text if text.endswith((".", "!", "?")) else f"{text}."

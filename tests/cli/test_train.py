@@ -36,6 +36,9 @@ runner = CliRunner()
         (["--task", "nope", "--tracker", "tensorboard"], "task: unknown task; found 'nope'"),
         (["--task", "arithmetic:tiers=9"], "unknown tier"),
         (["--task", "arithmetic:tier=1"], "Nearest: tiers"),
+        (["--task", "arithmetic:tiers=2+2"], "arithmetic: tiers: a tier named twice; found '2'"),
+        (["--task", "calculator:format=nan"], "format: a task option is out of range; found nan"),
+        (["--task", "dataset:path=a.jsonl,max_tokens=0,seconds=-1"], "2 problems"),
         (["--model", "./nowhere"], "the model can't be loaded"),
         (["--tracker", "abacus"], "--tracker: unknown tracker; found 'abacus'"),
         (["--warm-start", "nowhere.jsonl"], "no such file"),
@@ -79,5 +82,17 @@ def test_the_default_run_is_trained_checked_resumed_and_scored_again(
     logged = {
         r["step"]: r["eval/heldout"] for r in map(json.loads, (folder / "metrics.jsonl").open()) if "eval/heldout" in r
     }
-    # the same items and seeds as during the run: the same score
+    # the same items and seeds as during the run: the same score, item by item
     assert float(table[1].split(",")[1]) == pytest.approx(logged[10], abs=1e-6)
+    items, during = (
+        [line for line in (folder / name).read_text().splitlines() if json.loads(line)["step"] in (10, 20)]
+        for name in ("rescored.jsonl", "evals.jsonl")
+    )
+    assert items == during
+    alone = rlvitals.load(folder)
+    assert (alone.rows, list(alone.evals)) == (22, ["heldout"])  # the new file is taken for no log
+    both = [
+        rlvitals.load(folder, evals={"again": folder / f"rescored.{kind}"}).evals["again"] for kind in ("csv", "jsonl")
+    ]
+    assert both[0].score.tolist() == pytest.approx(both[1].score.tolist(), abs=1e-6)
+    assert both[0].stderr.tolist() == pytest.approx(both[1].stderr.tolist(), abs=1e-6)

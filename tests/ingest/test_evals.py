@@ -105,3 +105,31 @@ def test_missing_file_and_empty_folder(tmp_path: Path) -> None:
         read_evals("x", tmp_path / "none.csv")
     with pytest.raises(InputError, match="No held-out results in the folder"):
         read_evals("x", tmp_path)
+
+
+def test_rows_per_item_become_their_mean(tmp_path: Path) -> None:
+    file = tmp_path / "rescored.jsonl"
+    marks = {10: [1.0, 0.0, None, 1.0, 1.0], 20: [0.0, 0.0, 1.0, 0.0, 0.0]}
+    rows = [
+        {"step": step, "set": "heldout", "item": f"i{n}", "reward": 2.0, "correct": mark, "completion": "x"}
+        for step, found in marks.items()
+        for n, mark in enumerate(found)
+    ]
+    file.write_text("".join(json.dumps(r) + "\n" for r in rows))
+    evals = read_evals("again", file)
+    assert values(evals) == [(10, 0.75), (20, 0.2)]
+    assert evals.stderr.tolist() == pytest.approx([(0.75 * 0.25 / 4) ** 0.5, (0.2 * 0.8 / 5) ** 0.5])
+    assert (evals.items, evals.metric, evals.key) == (5, "accuracy", "correct")
+
+
+def test_rows_per_item_with_rewards_alone_and_of_several_sets(tmp_path: Path) -> None:
+    file = tmp_path / "evals.jsonl"
+    rows = [{"step": 1, "set": s, "item": i, "reward": r} for s, i, r in (("a", 0, 1.5), ("a", 1, 0.5), ("b", 0, 9.0))]
+    file.write_text("".join(json.dumps(r) + "\n" for r in rows))
+    evals = read_evals("a", file)
+    assert (values(evals), evals.metric) == ([(1, 1.0)], "reward")
+    with pytest.raises(InputError, match=r"Several sets in the held-out file; found a, b.*--evals SET="):
+        read_evals("c", file)
+    file.write_text(json.dumps({"step": 1, "item": 0, "correct": None}) + "\n")
+    with pytest.raises(InputError, match="No scores in the held-out file"):
+        read_evals("c", file)

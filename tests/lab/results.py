@@ -16,6 +16,7 @@ BROKEN = About(
     fix="Mend it.",
     harm={"much": "yes", "a bit": "mild", "barely": "none"},
     roots=("R001",),
+    signs=("T001",),
     allowed=("S001",),
     hidden={"trl": "not logged"},
 )
@@ -34,7 +35,7 @@ def heard(causes: Sequence[str] = (), **changes: Any) -> dict[str, Any]:
         "causes": list(causes), "consequences": [], "watched": [],
         "alarms": [{"step": 10, "check": c, "action": "fix"} for c in causes],
         "named": {causes[0]: 10} if causes else {}, "stop_step": 10 if causes else -1, "rollback": -1,
-        "rollback_kind": "none", "onset": [1, 1], "steps": 100, "error": "", **changes,
+        "rollback_kind": "none", "onset": [1, 1], "steps": 100, "error": "", "blind": [], **changes,
     }  # fmt: skip
 
 

@@ -6,21 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from rlvitals.lab.kept import Kept, Kind, Row, read
+from rlvitals.lab.kept import Kept, Kind, read
 from tests.lab.conftest import RESULTS
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
+from benchmarks.lab_slice import SLICE, Short, drift, said
+from benchmarks.lab_slice import read as read_slice
+
 from rlvitals.lab.about import about, from_json
-from rlvitals.lab.cases import Case
-from rlvitals.lab.fault import Fault, Healthy
+from rlvitals.lab.fault import Fault, Healthy, Place
 from rlvitals.lab.faults import FAULTS
 from rlvitals.lab.healthy import HEALTHY
-from rlvitals.lab.run import run_case
+from rlvitals.lab.layouts import LAYOUTS
 
 MAX_BYTES = 3_000_000  # small enough to commit
-SLICE_STEPS, EARLY = 30, 20  # of a run made again; led by then in the committed one
-SLICE_FAULTS = 4
 
 
 @pytest.fixture(scope="module")
@@ -47,37 +47,45 @@ def test_it_holds_answers_and_no_logs(kept: Kept) -> None:
     assert {layout for r in kept.rows for layout in r.said} == {"own", "trl", "verl", "chapter7"}
 
 
-def chosen(rows: tuple[Row, ...]) -> list[Row]:
-    """Return one run each of the first faults whose root led within EARLY steps from the beginning of the run."""
-    roots = {f.name: f.roots for f in FAULTS}
-    first: dict[str, Row] = {}
-    for row in rows:
-        led = [s for c, s in row.said["own"].named.items() if c in roots.get(row.subject, ())]
-        if row.kind is Kind.FAULT and not row.more and led and min(led) <= EARLY and row.steps >= SLICE_STEPS:
-            first.setdefault(row.subject, row)
-    return list(first.values())[:SLICE_FAULTS]
+def test_the_slice_has_every_place_and_a_healthy_run() -> None:
+    places = {f.place for f in FAULTS if f.name in {s.subject for s in SLICE if s.strength}}
+    assert places == set(Place)
+    assert [s.subject for s in SLICE if not s.strength]
+    assert set(read_slice()) == {s.subject for s in SLICE}
 
 
 @pytest.mark.slow
-def test_a_slice_of_the_runs_says_the_same_again(kept: Kept, tmp_path: Path) -> None:
-    slice_ = chosen(kept.rows)
-    assert slice_, "no fault of the committed results is named early"
-    faults = {f.name: f for f in FAULTS}
-    for row in slice_:
-        fault = faults[row.subject]
-        strength = next(s for s in fault.strengths if s.name == row.strength)
-        result = run_case(Case(fault, strength, row.seed, SLICE_STEPS), tmp_path)
-        for layout, said in row.said.items():
-            then = {c for c, step in said.named.items() if step <= EARLY}
-            now = {c for c, step in result["heard"][layout]["named"].items() if step <= SLICE_STEPS}
-            assert then <= now, f"{row.case} as {layout} logs it: {sorted(then)} led, now {sorted(now)}"
+@pytest.mark.parametrize("short", SLICE, ids=lambda s: s.subject)
+def test_a_run_of_the_slice_says_the_same_again(short: Short, tmp_path: Path) -> None:
+    then, now = read_slice()[short.subject], said(short, tmp_path)
+    found = {layout: drift(then[layout], now[layout]) for layout in then}
+    assert {layout: lines for layout, lines in found.items() if lines} == {}, (
+        "if it should say that now: python benchmarks/lab_slice.py"
+    )
 
 
-@pytest.mark.slow
-def test_a_healthy_run_of_the_slice_stays_quiet(kept: Kept, tmp_path: Path) -> None:
-    subject = HEALTHY[0]
-    seed = min(r.seed for r in kept.rows if r.subject == subject.name and r.kind is Kind.HEALTHY)
-    result = run_case(Case(subject, None, seed, SLICE_STEPS), tmp_path)
-    assert {layout: list(h["alarms"]) for layout, h in result["heard"].items()} == {
-        layout: [] for layout in result["heard"]
-    }
+def test_nothing_is_accused_in_the_healthy_run_of_the_slice() -> None:
+    quiet = [read_slice()[s.subject] for s in SLICE if not s.strength]
+    assert [a["alarms"] + a["causes"] for run in quiet for a in run.values()] == [[]] * len(LAYOUTS) * len(quiet)
+
+
+THEN = {"verdict": "act", "causes": ["Y004", "K001"], "alarms": ["Y004"], "named": {"Y004": 10}, "rollback": 40,
+        "rollback_kind": "before onset", "error": ""}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("now", "differs"),
+    [
+        ({}, 0),
+        ({"named": {"Y004": 20}, "rollback": 20}, 0),  # another machine
+        ({"verdict": "stop"}, 1),
+        ({"causes": ["K001", "Y004"]}, 1),
+        ({"causes": ["Y004"]}, 1),
+        ({"alarms": ["R010", "Y004"]}, 1),  # a new accusation on the way
+        ({"named": {"Y004": 25}}, 1),
+        ({"named": {}}, 1),
+        ({"rollback": -1, "rollback_kind": "none"}, 2),
+    ],
+)
+def test_what_counts_as_drift(now: dict[str, object], differs: int) -> None:
+    assert len(drift(THEN, {**THEN, **now})) == differs

@@ -10,9 +10,9 @@ import pytest
 
 from rlvitals.errors import InputError
 from rlvitals.lab.damage import damage_of, end_of
-from rlvitals.lab.figures import Middle, Rate, Share, share
+from rlvitals.lab.figures import Mean, Middle, Rate, Share, share
 from rlvitals.lab.html import html
-from rlvitals.lab.judge import Asked, Got, judge
+from rlvitals.lab.judge import Asked, Back, Got, Told, judge
 from rlvitals.lab.kept import Kept, Kind, read, write
 from rlvitals.lab.page import markdown
 from rlvitals.lab.score import healthy_score, layout_score, matrix, peer_scores, variant_names, variants_of
@@ -29,6 +29,7 @@ def judged(made: Kept, layout: str = "own") -> Any:
     ("causes", "watched", "got", "right", "wrong"),
     [
         (["R001", "S001"], [], Got.FIRST, True, ()),
+        (["T001", "R001"], [], Got.SIGN, True, ()),  # counted, and counted apart
         (["S001", "R001"], [], Got.BESIDE, False, ()),
         (["K001"], ["R001"], Got.WATCHED, False, ("K001",)),
         (["K001", "S001"], [], Got.OTHER, False, ("K001",)),
@@ -43,26 +44,41 @@ def test_a_harmful_fault_is_right_when_its_root_comes_first(
 
 
 @pytest.mark.parametrize(
-    ("said", "right"),
-    [(heard(), True), (heard(["S001"]), True), (heard(["K001"]), False), (heard(["K001"], verdict="cannot_say"), True)],
+    ("said", "told", "right"),
+    [
+        (heard(verdict="cannot_say"), Told.CANNOT_SAY, True),
+        (heard(["T001"]), Told.NAMED, True),
+        (heard(watched=["S001"], verdict="watch", blind=["R001"]), Told.WATCH_BLIND, True),
+        (heard(watched=["S001"], verdict="watch", blind=["R004", "T001"]), Told.WATCH, False),  # not that of the cause
+        (heard(blind=["R001"]), Told.HEALTHY_BLIND, False),  # a harmed run is not healthy
+        (heard(), Told.HEALTHY, False),
+        (heard(["S001"], blind=["R001"]), Told.CONSEQUENCE, False),
+        (heard(["K001"], blind=["R001"]), Told.ELSE, False),
+    ],
 )
-def test_what_a_log_hides_is_right_while_nothing_else_is_accused(said: dict[str, Any], right: bool) -> None:
-    found = judged(kept(result("broken", "much", 0, both(heard(["R001"]), said))), "trl")
-    assert (found.asked, found.right) == (Asked.HIDDEN, right)
+def test_what_a_log_hides_is_right_when_that_is_said(said: dict[str, Any], told: Told, right: bool) -> None:
+    made = kept(result("broken", "much", 0, both(heard(["R001"]), said)))
+    found = judged(made, "trl")
+    assert (found.asked, found.told, found.right) == (Asked.HIDDEN, told, right)
+    score = layout_score(made, "trl")
+    assert (score.hidden, score.told) == (Share(int(right), 1), {told: 1})
 
 
 @pytest.mark.parametrize(
-    ("said", "right"),
+    ("said", "end", "ever", "excused"),
     [
-        (heard(), True),
-        (heard(["S001"]), True),
-        (heard(["R001"]), False),
-        (heard(alarms=[{"step": 50, "check": "R001", "action": "fix"}]), False),
+        (heard(), 1, 1, {}),
+        (heard(["S001"]), 0, 0, {"S001": 1}),  # a consequence excuses nothing, and is listed
+        (heard(["R001"]), 0, 0, {"R001": 1}),
+        (heard(["K001"]), 0, 0, {}),  # something else
+        (heard(alarms=[{"step": 50, "check": "R001", "action": "fix"}]), 1, 0, {"R001": 1}),
     ],
 )
-def test_a_harmless_fault_asks_for_no_move(said: dict[str, Any], right: bool) -> None:
-    found = judged(kept(result("broken", "barely", 0, both(said))))
-    assert (found.asked, found.right) == (Asked.QUIET, right)
+def test_a_harmless_fault_asks_for_no_move(said: dict[str, Any], end: int, ever: int, excused: dict[str, int]) -> None:
+    made = kept(result("broken", "barely", 0, both(said)))
+    found, score = judged(made), layout_score(made, "own")
+    assert (found.asked, found.right) == (Asked.QUIET, bool(ever))
+    assert (score.quiet, score.quiet_ever, score.excused) == (Share(end, 1), Share(ever, 1), excused)
 
 
 def test_a_harmless_invariant_is_to_be_named() -> None:
@@ -84,14 +100,27 @@ def test_delay_saving_and_rollback_of_a_fault_that_begins_late() -> None:
     assert (found.delay, found.saved, found.early) == (10.0, 0.7, 1)
     assert (found.ever, found.wrong, found.first_heard) == (("K002",), (), True)
     # the control leaves it between the evaluations at 20 and 30, and only from the first broken step on
-    assert (found.after_damage, found.rollback, found.rollback_strict) == (10.0, True, True)
+    assert (found.after_damage, found.rollback, found.at_onset) == (10.0, True, True)
 
 
-def test_a_target_after_the_damage_and_the_current_state() -> None:
-    late = heard(["R001"], rollback=30, rollback_kind="before onset")
-    assert judged(kept(result("broken", "much", 0, both(late)))).rollback is False
-    current = heard(["R001"], rollback=100, rollback_kind="current checkpoint")
-    assert judged(kept(result("broken", "much", 0, both(current)))).rollback is None
+@pytest.mark.parametrize(
+    ("target", "kind", "back", "damage", "onset"),
+    [
+        (30, "before onset", Back.TARGET, False, False),  # the control leaves it after step 20
+        (20, "before onset", Back.TARGET, True, False),  # before the damage, but broken from the first step on
+        (0, "before onset", Back.START, True, True),
+        (100, "current checkpoint", Back.CURRENT, None, None),
+        (-1, "none", Back.NONE, None, None),
+    ],
+)
+def test_a_target_against_the_damage_and_the_first_broken_step(
+    target: int, kind: str, back: Back, damage: bool | None, onset: bool | None
+) -> None:
+    made = kept(result("broken", "much", 0, both(heard(["K001"], rollback=target, rollback_kind=kind))))
+    found, score = judged(made), layout_score(made, "own")
+    assert (found.back, found.rollback, found.at_onset) == (back, damage, onset)
+    assert {b: n for b, n in score.backs.items() if n} == {back: 1}
+    assert (score.at_onset.of, score.at_late_onset.of) == (int(onset is not None), 0)
 
 
 def test_a_root_that_never_leads_is_late_for_ever() -> None:
@@ -110,11 +139,12 @@ def test_figures_of_a_layout() -> None:
     assert (own.named, own.heard, own.all_seeds) == (Share(2, 3), Share(2, 3), Share(1, 2))
     assert (own.mild, own.wrong, own.ever) == (Share(1, 1), Share(1, 4), Share(1, 4))
     assert (own.delay_invariant.values, sorted(own.delay_trend.values)) == ((5.0,), [10.0, math.inf])
-    assert own.saved == pytest.approx((0.9 + 0.9 + 0.75) / 3)
+    assert own.saved.value == pytest.approx((0.9 + 0.9 + 0.75) / 3)
+    assert own.exact == Share(2, 3)
     assert own.savable == pytest.approx((1 + 1 + 0.8) / 3)
     assert own.early == Rate(1, 20)  # the alarm of the late fault at step 10
     trl = layout_score(made, "trl")
-    assert (trl.named, trl.hidden) == (Share(0, 1), Share(3, 3))
+    assert (trl.named, trl.hidden) == (Share(0, 1), Share(0, 3))
     assert matrix(made, "own")["broken", "much"] == {"R001": (1, 1), "K001": (1, 1)}
 
 
@@ -130,7 +160,7 @@ def test_every_alarm_on_a_healthy_run_or_a_control_is_false() -> None:
 
 def test_targets_say_what_was_met_and_what_could_not_be_judged() -> None:
     found = targets(kept(result("broken", "much", 0, both(heard(["R001"])))))
-    assert [t.verdict for t in found] == ["met", "not run", "not run", "met", "not run", "not met"]
+    assert [t.verdict for t in found] == ["met", "not run", "not run", "met", "not run", "not run", "not met"]
     assert "200 steps" in found[-1].found
     assert found[-1].found.endswith("too few to tell")
 
@@ -224,6 +254,15 @@ def test_shares_rates_and_medians_in_words() -> None:
     assert str(Rate(2, 40_000)) == "0.50 (2 in 40,000 steps, 95% 0.06 to 1.81)"
     assert Rate(0, 10_000).interval == pytest.approx((0.0, 3.69), abs=0.03)  # exact: 3.689
     assert str(Rate(0, 0)) == "no steps to judge"
-    assert str(Middle((5.0, 10.0, math.inf, math.nan))) == "10 steps (90%: never; 3 runs, never in 1)"
-    assert str(Middle((5.0,))) == "5 steps (90%: 5 steps; 1 run)"
+    assert str(Middle((5.0, 10.0, math.inf, math.nan))) == (
+        "10 steps (95% 5 to never; nine in ten: never; 3 runs, never in 1)"
+    )
+    assert str(Middle((5.0,))) == "5 steps (95% 5 to 5; nine in ten: 5 steps; 1 run)"
     assert math.isnan(Middle(()).median)
+    assert str(Mean(())) == "none to judge"
+
+
+def test_a_bootstrap_over_runs_covers_the_mean_and_is_the_same_every_time() -> None:
+    found = Mean(tuple(i / 99 for i in range(100)))  # standard error 0.029
+    assert found.interval == pytest.approx((0.443, 0.557), abs=0.01)
+    assert found.interval == Mean(found.values).interval

@@ -118,7 +118,7 @@ def test_healthy_names_the_blind_families_and_a_crash_stands_apart() -> None:
 
 
 def test_cannot_say_says_what_to_log() -> None:
-    assert "Log more: vllm_importance_sampling_correction=True" in html.render(too_short())
+    assert "Let it train for 10 more steps: 10 rows have a reward, and 20 are needed." in html.render(too_short())
 
 
 def test_the_notebook_fragment_styles_nothing_outside_itself() -> None:

@@ -83,7 +83,7 @@ def test_healthy_always_names_the_blind_families() -> None:
 def test_cannot_say_gives_the_reason_once_and_says_what_to_log() -> None:
     text = terminal.render(too_short(), width=80, color=False)
     assert " CANNOT SAY  10 usable steps; at least 20 are needed." in text
-    assert " 1 Log more: vllm_importance_sampling_correction=True" in text
+    assert " 1 Let it train for 10 more steps: 10 rows have a reward, and 20 are needed." in text
 
 
 def test_a_crash_is_another_matter_than_health() -> None:

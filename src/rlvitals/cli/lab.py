@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,9 +19,12 @@ if TYPE_CHECKING:
     from rlvitals.lab.kept import Kept
 
 FOLDER = Path("lab-runs")
+SAID = 5  # names in one message
 FAULTS_HELP = "Faults by name, comma-separated; all or none. All without --faults, --healthy and --fault."
 HEALTHY_HELP = "Healthy runs by name, comma-separated; all or none."
 SEEDS_HELP = "A number of seeds (5: 0 to 4), a range (100-104) or a list (0,3,7)."
+RECORD_HELP = "Keep what is shown, as JSON lines: rlvitals demo --play FILE shows it again."
+FRESH_HELP = "Train anew what was trained with another version of its fault."
 FAULT_HELP = "A fault of your own: module:NAME or path/to/file.py:NAME. Repeatable."
 SET_HELP = "Change a setting of every healthy setup: task=calculator, model=PATH. Repeatable."
 
@@ -60,21 +64,23 @@ def run(
     again: Annotated[
         bool, typer.Option("--again", help="Examine runs that are there with today's checks; train nothing.")
     ] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help=FRESH_HELP)] = False,
     out: Folder = FOLDER,
 ) -> None:
     """Train faults with their controls, and healthy runs; what has a result already is left out, so call it again.
 
     Exit code 0: every run has a result
-    Exit code 1: a run left no result, or rlvitals failed on its log
+    Exit code 1: a run left no result, rlvitals failed on its log, or it is of another version of its fault
     Exit code 2: wrong usage
     """
     from rlvitals.cli.train import require_packages
 
     require_packages()
-    cases = _cases(faults, healthy, fault or [], seeds, steps, set_ or [])
-    from rlvitals.lab.run import hear_cases, missing, run_cases
+    cases = _cases(faults, healthy, fault or [], seeds, steps, set_ or [], out)
+    from rlvitals.lab.run import hear_cases, missing, refresh, run_cases
 
-    todo = missing(cases, out)
+    others = set(refresh([c.subject for c in cases], out)) & {c.name for c in cases}
+    todo = [c for c in cases if fresh and c.name in others] + missing(cases, out)
     done = len(cases) - len(todo)
     if again:
         waiting = {c.name for c in todo}
@@ -84,6 +90,9 @@ def run(
     else:
         with _Bar(len(todo), f"{len(todo)} runs into {out}, {done} there already, {jobs} at a time") as bar:
             failed = run_cases(todo, out, jobs, bar.said)
+    stale = [] if fresh and not again else sorted(others)
+    if stale:
+        print(_of_another_version(stale, "rlvitals lab run --fresh with the same options"), file=sys.stderr)
     if failed:
         print(
             f"{failed} runs left no result, or one that is no answer: call it again to train what is missing, with "
@@ -91,11 +100,12 @@ def run(
             file=sys.stderr,
         )
     print(f"Score them: rlvitals lab score --out {out}", file=sys.stderr)
-    leave(Exit.FINDINGS if failed else Exit.OK)
+    leave(Exit.FINDINGS if failed or stale else Exit.OK)
 
 
 @lab.command()
 def score(
+    fault: Own = None,
     out: Folder = FOLDER,
     json_: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Keep the results here: answers, no logs.")
@@ -108,11 +118,14 @@ def score(
     ] = None,
     date: Annotated[str, typer.Option("--date", metavar="DATE", help="Of the runs, said on the page.")] = "",
 ) -> None:
-    """Say how often the root cause was named first, what was accused wrongly, how late, and what it saved."""
+    """Say how often the root cause was named first, what was accused wrongly, how late, and what it saved.
+
+    Faults are described as the code has them now, those given with --fault too.
+    """
     from rlvitals.lab.kept import write
     from rlvitals.lab.page import summary
 
-    kept = _kept(out, results, date)
+    kept = _kept(out, results, date, fault or [])
     if json_ is not None:
         write(kept, json_)
     if page is not None:
@@ -127,6 +140,7 @@ def show(
     seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Of the run.")] = 0,
     steps: Annotated[int, typer.Option("--steps", metavar="N", min=0, help="At most; 0: as the fault asks.")] = 0,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder of the two runs.")] = FOLDER / "show",
+    record: Annotated[Path | None, typer.Option("--record", metavar="FILE", help=RECORD_HELP)] = None,
 ) -> None:
     """Train a fault live until it is noticed, then once more with the fix, and verify that it helped.
 
@@ -144,18 +158,19 @@ def show(
     subject = (
         own_faults([fault], "FAULT")[0][0] if ":" in fault else subject_of(fault, "", healthy=False, where="FAULT")
     )
-    leave(Exit(play(subject, strength, seed, steps, out)))
+    leave(Exit(play(subject, strength, seed, steps, out, record)))
 
 
-def _cases(faults: str, healthy: str, own: list[str], seeds: str, steps: int, set_: list[str]) -> list[Case]:
+def _cases(faults: str, healthy: str, own: list[str], seeds: str, steps: int, set_: list[str], out: Path) -> list[Case]:
     """Return the cases that the options ask for. Raises InputError with every problem."""
     from rlvitals.grpo.config import Config, with_settings
     from rlvitals.grpo.tasks.load import kind_of
     from rlvitals.lab.cases import cases_of
     from rlvitals.lab.find import choose, own_faults, seeds_of
 
-    problems: list[Problem] = []
+    problems: list[Problem] = _not_a_folder(out)
     given = pairs(set_, "--set", "KEY=VALUE", problems)
+    problems += _of_the_call(given)
     more: dict[str, object] = {}
     subjects = []
     try:
@@ -178,37 +193,82 @@ def _cases(faults: str, healthy: str, own: list[str], seeds: str, steps: int, se
         chosen = seeds_of(seeds)
     except InputError as error:
         problems += error.problems
+    if not subjects and not problems:
+        problems.append(Problem("nothing to run", "--faults, --healthy and --fault", "no fault and no healthy run",
+                                "at least one", "List them: rlvitals lab list"))  # fmt: skip
     if problems:
         raise InputError(*problems)
     return cases_of(subjects, chosen, steps=steps, more=more)
+
+
+def _not_a_folder(out: Path) -> list[Problem]:
+    """Refuse a folder that cannot be one, before every run fails on it."""
+    first = next(part for part in (out, *out.absolute().parents) if part.exists())
+    if first.is_dir():
+        return []
+    return [Problem("not a folder", "--out", f"the file {first}", "a folder, or a name that is free")]
+
+
+def _of_the_call(given: Mapping[str, str]) -> list[Problem]:
+    """Refuse what an option of its own gives, and a model that is a path to nothing."""
+    from rlvitals.lab.valid import OF_THE_CALL
+
+    found = [
+        Problem(f"{name} has an option of its own", f"--set {name}={given[name]}", expected=f"{option} {given[name]}")
+        for name, option in OF_THE_CALL.items()
+        if name in given
+    ]
+    model = given.get("model", "")
+    if model.startswith(("/", ".", "~")) and not Path(model).expanduser().is_dir():
+        found.append(Problem("no such model", f"--set model={model}", "no folder", "a folder with config.json, "
+                             "tokenizer and safetensors, or the name of a model"))  # fmt: skip
+    return found
+
+
+def _of_another_version(cases: list[str], again: str) -> str:
+    """Say which results are of a fault that has changed since."""
+    more = f" and {len(cases) - SAID} more" if len(cases) > SAID else ""
+    return (
+        f"{len(cases)} runs were trained with another version of their fault: {', '.join(cases[:SAID])}{more}. Train "
+        f"them again ({again}) or remove their folders"
+    )
 
 
 def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def _kept(out: Path, results: Path | None, date: str) -> Kept:
+def _kept(out: Path, results: Path | None, date: str, own: list[str]) -> Kept:
     """Return kept results, or what is kept of the runs in a folder. Raises InputError when there is nothing."""
     from rlvitals import __version__
     from rlvitals.lab.kept import keep, read
 
     if results is not None:
+        if own:
+            raise InputError(Problem("kept results hold their own descriptions", "--fault", ", ".join(own),
+                                     "--fault with a folder of runs, or --results alone"))  # fmt: skip
         return read(results)
     from rlvitals.cli.train import require_packages
 
     require_packages()
     from rlvitals.lab.about import about, from_json
     from rlvitals.lab.faults import FAULTS
+    from rlvitals.lab.find import own_faults
     from rlvitals.lab.healthy import HEALTHY
-    from rlvitals.lab.run import read_results
+    from rlvitals.lab.run import is_other, read_results
 
+    mine = [subject for subject, _ in own_faults(own)]
     found = read_results(out) if out.is_dir() else []
     if not found:
         raise InputError(
             Problem("no results of the lab", str(out), expected="a folder that rlvitals lab run has filled",
                     hint="Make some: rlvitals lab run --faults tasks-too-hard")
         )  # fmt: skip
-    known: list[Fault | Healthy] = [*FAULTS, *HEALTHY]
+    known: list[Fault | Healthy] = [*FAULTS, *HEALTHY, *mine]
+    by_name = {s.name: s for s in known}
+    others = sorted(r["case"] for r in found if r["subject"] in by_name and is_other(r, by_name[r["subject"]]))
+    if others:
+        print(_of_another_version(others, "rlvitals lab run --fresh"), file=sys.stderr)
     now = {s.name: from_json(about(s)) for s in known}
     made = {"rlvitals": __version__, **({"date": date} if date else {})}
     return keep(found, made, now)

@@ -1,11 +1,15 @@
-"""Held-out scores kept elsewhere: CSV, JSON, JSONL with step and score; lm-eval, lighteval and verifiers results."""
+"""Held-out scores kept elsewhere: CSV, JSON, JSONL with step and score, or a row per item; lm-eval, lighteval and
+verifiers results.
+"""
 
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import math
 import re
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,12 +60,14 @@ def read_evals(name: str, path: Path) -> Evals:
         points, key = _from_verifiers(name, results)
     elif path.is_dir():
         points, key = _from_folder(name, path)
-    elif path.suffix.lower() in (".csv", ".tsv"):
+    elif _kind(path) in (".csv", ".tsv"):
         points, key = _from_table(path)
-    elif path.suffix.lower() in (".jsonl", ".json", ".ndjson"):
+    elif _kind(path) in (".jsonl", ".json", ".ndjson"):
         points, key = _from_json(name, path)
     else:
-        expected = ".csv, .tsv, .json, .jsonl, or a folder of lm-eval, lighteval or verifiers results"
+        expected = (
+            ".csv, .tsv, .json, .jsonl, these packed as .gz, or a folder of lm-eval, lighteval or verifiers results"
+        )
         raise InputError(Problem("Unknown format of held-out scores", str(path), path.suffix or "no suffix", expected))
     return _evals(name, path, points, key)
 
@@ -88,22 +94,31 @@ def _evals(name: str, path: Path, points: list[_Point], key: str) -> Evals:
     return Evals(name, steps, scores, errors, items, key, str(path), "reward" if reward else "accuracy")
 
 
+def _kind(path: Path) -> str:
+    """Return the suffix that says how a file is to be read, that of packing left out."""
+    return Path(path.stem if path.suffix.lower() == ".gz" else path.name).suffix.lower()
+
+
 def _text(path: Path) -> str:
-    size = path.stat().st_size
-    if size > MAX_BYTES:
-        raise InputError(Problem("Held-out file too large", str(path), f"{size:,} bytes", f"at most {MAX_BYTES:,}"))
-    return path.read_text(encoding="utf-8-sig", errors="replace")
+    try:
+        with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
+            found = file.read(MAX_BYTES + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(Problem("The held-out file can't be read", str(path), str(error)[:120])) from error
+    if len(found) > MAX_BYTES:
+        raise InputError(Problem("Held-out file too large", str(path), expected=f"at most {MAX_BYTES:,} bytes"))
+    return found.decode("utf-8-sig", "replace")
 
 
 def _from_table(path: Path) -> tuple[list[_Point], str]:
     lines = _text(path).splitlines()
-    rows = csv.DictReader(lines, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
+    rows = csv.DictReader(lines, delimiter="\t" if _kind(path) == ".tsv" else ",")
     return _from_rows(((i, row) for i, row in enumerate(rows, start=2)), tuple(rows.fieldnames or ()), path)
 
 
 def _from_json(name: str, path: Path) -> tuple[list[_Point], str]:
     text = _text(path)
-    if path.suffix.lower() == ".json":
+    if _kind(path) == ".json":
         try:
             value = json.loads(text)
         except (ValueError, RecursionError) as error:
@@ -116,7 +131,37 @@ def _from_json(name: str, path: Path) -> tuple[list[_Point], str]:
     else:
         rows = list(_json_lines(text, path))
     keys = tuple(dict.fromkeys(key for _, row in rows for key in row))
+    if {"step", "item"} <= set(keys) and not {"correct", "reward"}.isdisjoint(keys):
+        return _from_items(name, [row for _, row in rows], path)
     return _from_rows(iter(rows), keys, path)
+
+
+def _from_items(name: str, rows: list[dict[str, object]], path: Path) -> tuple[list[_Point], str]:
+    """Take a row per item, as evals.jsonl and rescored.jsonl of our own trainer have it: a point is a step's mean.
+
+    An item without a verdict is left out, as in the run; of several sets the one of that name counts.
+    """
+    sets = {row["set"] for row in rows if isinstance(row.get("set"), str)}
+    if len(sets) > 1:
+        if name not in sets:
+            shown = ", ".join(sorted(map(str, sets)))[:200]
+            hint = f"Name one: --evals SET={path}"
+            raise InputError(Problem("Several sets in the held-out file", str(path), shown, hint=hint))
+        rows = [row for row in rows if row.get("set") == name]
+    key = "correct" if any(math.isfinite(_number(row.get("correct"))) for row in rows) else "reward"
+    marks: dict[int, dict[str, float]] = {}
+    for row in rows:
+        step, mark = _number(row.get("step")), _number(row.get(key))
+        if math.isfinite(step) and math.isfinite(mark):
+            marks.setdefault(int(step), {})[str(row.get("item"))] = mark
+    if not marks:
+        raise InputError(Problem("No scores in the held-out file", str(path), "0 items", "at least one with a score"))
+    return [_mean(step, list(found.values())) for step, found in sorted(marks.items())], key
+
+
+def _mean(step: int, marks: list[float]) -> _Point:
+    mean, spread = float(np.mean(marks)), float(np.std(marks))  # of right and wrong answers: the binomial error
+    return _Point(step, mean, spread / math.sqrt(len(marks)), len(marks))
 
 
 def _json_lines(text: str, path: Path) -> Iterator[tuple[int, dict[str, object]]]:

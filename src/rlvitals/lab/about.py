@@ -17,6 +17,7 @@ class About:
 
     Attributes:
         harm: strength -> what it does to the held-out score, measured on the building seeds; none for healthy runs.
+        why: strength -> why its harm is declared, for those whose held-out score does not hold it.
         hidden: layout -> why the root cannot be told from what that trainer logs.
         watch: of a healthy run: check ids that may say watch.
     """
@@ -28,7 +29,9 @@ class About:
     start: int = 1
     invariant: bool = False
     harm: Mapping[str, str] = field(default_factory=dict)
+    why: Mapping[str, str] = field(default_factory=dict)
     roots: tuple[str, ...] = ()
+    signs: tuple[str, ...] = ()
     allowed: tuple[str, ...] = ()
     hidden: Mapping[str, str] = field(default_factory=dict)
     watch: tuple[str, ...] = ()
@@ -36,6 +39,16 @@ class About:
     @property
     def is_healthy(self) -> bool:
         return not self.place
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """Return what counts as the first cause: what names the cause, and its direct signs."""
+        return (*self.roots, *self.signs)
+
+    @property
+    def fine(self) -> frozenset[str]:
+        """Return what accuses nothing else: the cause, its signs and its consequences."""
+        return frozenset((*self.named, *self.allowed))
 
     def harm_of(self, strength: str) -> Harm:
         """Return the harm of a strength; one that is not described counts as harmful."""
@@ -45,7 +58,7 @@ class About:
         """Return why nothing can name the root in a layout, "" where it can be named."""
         if layout in self.hidden:
             return self.hidden[layout]
-        return "" if self.roots else "no check can name it"
+        return "" if self.named else "no check can name it"
 
 
 def about(subject: Fault | Healthy) -> dict[str, Any]:
@@ -60,7 +73,9 @@ def about(subject: Fault | Healthy) -> dict[str, Any]:
         "start": subject.start,
         "invariant": subject.invariant,
         "harm": {s.name: s.harm.value for s in subject.strengths},
+        "why": {s.name: s.why for s in subject.strengths if s.why},
         "roots": list(subject.roots),
+        "signs": list(subject.signs),
         "allowed": sorted(set(subject.allowed)),
         "hidden": dict(subject.hidden),
     }
@@ -68,5 +83,5 @@ def about(subject: Fault | Healthy) -> dict[str, Any]:
 
 def from_json(found: Mapping[str, Any]) -> About:
     """Return the description that JSON types hold. Raises KeyError and TypeError for another form."""
-    lists = {k: tuple(found[k]) for k in ("roots", "allowed", "watch") if k in found}
+    lists = {k: tuple(found[k]) for k in ("roots", "signs", "allowed", "watch") if k in found}
     return About(**{**found, **lists})

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
+from rlvitals.errors import InputError, Problem
 from rlvitals.grpo.config import Config, digest
 from rlvitals.grpo.parts import Parts
 from rlvitals.grpo.presets import config_of
 from rlvitals.lab.fault import Fault, Healthy, Injection, Strength
+from rlvitals.lab.valid import injected_parts
 
 RECIPE = "grpo"  # of a run whose fault asks for no other
 STEPS = 120  # of a run with a fault (lab: what the embedded task needs to be nearly solved)
@@ -58,13 +62,35 @@ class Case:
         return f"{kind}/{_slug(inner)}/seed-{self.seed}"
 
     def setup(self) -> tuple[Config, Parts]:
-        """Return what is trained: the healthy setup, or the one with the fault in it."""
+        """Return what is trained: the healthy setup, or the one with the fault in it.
+
+        Raises InputError where the fault cannot be put in.
+        """
         config, parts = base(self.subject, self.seed, self.steps, dict(self.more)), Parts()
         if isinstance(self.subject, Healthy):
             return config, self.subject.parts or parts
         if self.strength is None:
             return config, parts
-        return self.subject.inject(Injection(config, parts, self.strength.value, self.subject.start))
+        where = self.source or self.subject.name
+        try:
+            given = self.subject.inject(Injection(config, parts, self.strength.value, self.subject.start))
+        except InputError:
+            raise
+        except Exception as error:  # a user's own code may fail in any way
+            said = f"{type(error).__name__}: {error}{_line_of(error)}"[:300]
+            raise InputError(
+                Problem("inject failed", where, said, "a function that returns (config, parts)")
+            ) from error
+        found = injected_parts(given, where)
+        if isinstance(found, Problem):
+            raise InputError(found)
+        return found
+
+
+def _line_of(error: BaseException) -> str:
+    """Return " (file.py, line 7)" of the place that raised."""
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    return f" ({Path(last[0].filename).name}, line {last[0].lineno})" if last else ""
 
 
 def base(subject: Fault | Healthy, seed: int, steps: int = 0, more: Mapping[str, object] | None = None) -> Config:

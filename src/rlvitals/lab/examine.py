@@ -8,7 +8,7 @@ from pathlib import Path
 from rlvitals.check import Verdict
 from rlvitals.checks import CHECKS
 from rlvitals.conclude import conclude
-from rlvitals.diagnosis import Diagnosis
+from rlvitals.diagnosis import BlindSpot, Diagnosis
 from rlvitals.engine import Engine, run_engine
 from rlvitals.errors import InputError
 from rlvitals.ingest import load
@@ -33,6 +33,7 @@ class Heard:
         stop_step: first step with the verdict stop or act, -1 for never.
         rollback: step asked for, -1 for none, and rollback_kind: before the onset or the current state.
         onset: of the first cause.
+        blind: checks that could not look at the end, where the report says what would let them.
         error: why the layout could not be read, "" when it could.
     """
 
@@ -50,6 +51,7 @@ class Heard:
     steps: int
     error: str = ""
     rollback_kind: str = ""
+    blind: tuple[str, ...] = ()
 
 
 def nothing(error: str) -> Heard:
@@ -90,6 +92,11 @@ class _Said:
             self.stop_step = step
 
 
+def _says_how(spot: BlindSpot) -> bool:
+    """Return True when a blind spot gives a line that logs what is missing, or an audit that finds it out."""
+    return bool(spot.how_to_log) or any(m.startswith("audit:") for m in spot.missing)
+
+
 def _heard(diagnosis: Diagnosis, said: _Said) -> Heard:
     moving = [c for c in diagnosis.causes if c.asks_for_a_move]
     first = diagnosis.causes[0] if diagnosis.causes else None
@@ -109,4 +116,5 @@ def _heard(diagnosis: Diagnosis, said: _Said) -> Heard:
         onset=onset,
         steps=diagnosis.position.last_step,
         rollback_kind=diagnosis.rollback.kind.value,
+        blind=tuple(spot.id for spot in diagnosis.blind_spots if _says_how(spot)),
     )

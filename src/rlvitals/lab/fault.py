@@ -6,7 +6,7 @@ rest of the run is the healthy one of the same seed, so that harm is measured ag
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -29,7 +29,7 @@ class Place(StrEnum):
 
 
 class Harm(StrEnum):
-    """What it does to the true held-out score, measured against control seeds (docs/scoreboard.md)."""
+    """What it does to the true held-out score at the end, measured against control seeds (benchmarks/lab_harm.py)."""
 
     NONE = "none"
     MILD = "mild"
@@ -44,11 +44,13 @@ class Strength:
         name: what a user would call it, with its unit: "every 16 steps", "temperature 0.05".
         value: handed to `inject`.
         harm: as measured; decides how the run is scored.
+        why: of a harm that the held-out score does not hold and that is declared, "" for a measured one.
     """
 
     name: str
     value: float
     harm: Harm = Harm.YES
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,7 @@ class Injection:
 
 
 Inject = Callable[[Injection], "tuple[Config, Parts]"]
+Shows = Callable[[Sequence[Mapping[str, float]]], str]
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,9 @@ class Fault:
         broken: what is broken, one sentence.
         start: first step that is broken; 1 from the beginning.
         settings: settings of the healthy run it is put into, where the default ones would not show it.
-        roots: check ids of which one must be the first cause named; empty when nothing can tell it from the data.
+        roots: check ids that name what is broken, synonyms included; empty when no check does.
+        signs: check ids that name its direct sign, right as the first cause where a log does not show the cause
+            itself; counted apart. Without roots and signs nothing can tell it from the data.
         allowed: check ids that may be found beside it: its consequences.
         invariant: a violated definition: it counts as found without any harm.
         hidden: layout -> why the root cannot be told from what that trainer logs; "cannot say" is then right.
@@ -90,10 +95,16 @@ class Fault:
     fix: str
     start: int = 1
     settings: Mapping[str, object] = field(default_factory=dict)
+    signs: tuple[str, ...] = ()
     allowed: tuple[str, ...] = ()
     invariant: bool = False
     hidden: Mapping[str, str] = field(default_factory=dict)
     steps: int = 0
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """Return the check ids of which one must be the first cause named."""
+        return (*self.roots, *self.signs)
 
 
 @dataclass(frozen=True)
@@ -105,6 +116,8 @@ class Healthy:
         settings: what differs from the lab's base settings.
         parts: pieces that differ; the default ones when None.
         watch: check ids that may say watch (a long plateau); act and stop are false alarms always.
+        shows: rows of its log -> "" when they show what `hard` says, else what they show; None where `hard` claims
+            nothing that could be counted.
     """
 
     name: str
@@ -113,3 +126,4 @@ class Healthy:
     parts: Parts | None = None
     watch: tuple[str, ...] = ()
     steps: int = 0
+    shows: Shows | None = None

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+import random
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from rlvitals.report.words import counted
 from rlvitals.shares import wilson
 
 Z95 = 1.96
+DRAWS = 2000  # of a bootstrap: the 2.5% quantiles then rest on 50 draws (convention)
+SEED = 0  # of a bootstrap, so that a page made again is the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,28 +73,82 @@ class Rate:
         return f"{self.value:.2f} ({self.events} in {self.steps:,} steps, 95% {low:.2f} to {high:.2f})"
 
 
+def bootstrap(values: Sequence[float], statistic: Callable[[Sequence[float]], float]) -> tuple[float, float]:
+    """Return the 95% percentile interval of a statistic over runs drawn with replacement; NaN of nothing."""
+    if not values:
+        return math.nan, math.nan
+    draw = random.Random(SEED)
+    found = sorted(statistic(draw.choices(values, k=len(values))) for _ in range(DRAWS))
+    return found[round(0.025 * DRAWS)], found[round(0.975 * DRAWS) - 1]
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """Return the smallest value that at least this share of all lies at or below; NaN of nothing."""
+    ordered = sorted(values)
+    return ordered[max(math.ceil(share * len(ordered)) - 1, 0)] if ordered else math.nan
+
+
+def mean(values: Sequence[float]) -> float:
+    """Return the mean, NaN of nothing."""
+    return math.fsum(values) / len(values) if values else math.nan
+
+
 @dataclass(frozen=True, slots=True)
 class Middle:
-    """Median and 90% quantile of counts of steps, of which some may be infinite (never)."""
+    """Median, with its bootstrap interval, and 90% quantile of counts of steps, some of which may be infinite."""
 
     values: tuple[float, ...]
 
+    @property
+    def known(self) -> tuple[float, ...]:
+        return tuple(v for v in self.values if not math.isnan(v))
+
     def quantile(self, share: float) -> float:
         """Return the smallest value that at least this share of all lies at or below; NaN of nothing."""
-        ordered = sorted(v for v in self.values if not math.isnan(v))
-        return ordered[max(math.ceil(share * len(ordered)) - 1, 0)] if ordered else math.nan
+        return quantile(self.known, share)
 
     @property
     def median(self) -> float:
         return self.quantile(0.5)
 
+    @property
+    def interval(self) -> tuple[float, float]:
+        return bootstrap(self.known, lambda drawn: quantile(drawn, 0.5))
+
     def __str__(self) -> str:
-        known = [v for v in self.values if not math.isnan(v)]
+        known = self.known
         if not known:
             return "none to judge"
         never = sum(math.isinf(v) for v in known)
         tail = f", never in {never}" if never else ""
-        return f"{steps(self.median)} (90%: {steps(self.quantile(0.9))}; {counted(len(known), 'run')}{tail})"
+        low, high = (_bare(v) for v in self.interval)
+        runs = counted(len(known), "run")
+        return f"{steps(self.median)} (95% {low} to {high}; nine in ten: {steps(self.quantile(0.9))}; {runs}{tail})"
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """Mean of shares of runs, with its bootstrap interval."""
+
+    values: tuple[float, ...]
+
+    @property
+    def value(self) -> float:
+        return mean(self.values)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        return bootstrap(self.values, mean)
+
+    def __str__(self) -> str:
+        if not self.values:
+            return "none to judge"
+        low, high = self.interval
+        return f"{self.value:.0%} (95% {low:.0%} to {high:.0%})"
+
+
+def _bare(value: float) -> str:
+    return "never" if math.isinf(value) else f"{value:.0f}"
 
 
 def steps(value: float) -> str:

@@ -13,6 +13,7 @@ from types import ModuleType
 
 from rlvitals.errors import InputError, Problem
 from rlvitals.lab.fault import Fault, Healthy
+from rlvitals.lab.valid import problems_of
 
 ALL, NONE = "all", "none"
 LIST = "List them: rlvitals lab list"
@@ -109,6 +110,12 @@ def own_faults(sources: Sequence[str], where: str = "--fault") -> list[tuple[Sub
             found.append((_load(source, where), source))
         except InputError as error:
             problems.extend(error.problems)
+    names = [subject.name for subject, _ in found]
+    for name in dict.fromkeys(n for n in names if names.count(n) > 1):
+        sources_of = ", ".join(source for subject, source in found if subject.name == name)
+        problems.append(
+            Problem("two faults have one name", where, f"{name!r}: {sources_of}", "a name of its own for each")
+        )
     if problems:
         raise InputError(*problems)
     return found
@@ -136,7 +143,18 @@ def _load(source: str, where: str) -> Subject:
     if not isinstance(found, Fault | Healthy):
         hint = _near(name, own) + OF_THE_LAB
         raise InputError(Problem("this is no fault", at, f"a {type(found).__name__}", expected, hint))
+    if problems := [*_taken(found, at), *problems_of(found, at)]:
+        raise InputError(*problems)
     return found
+
+
+def _taken(found: Subject, at: str) -> list[Problem]:
+    """Refuse a name of the lab's own: results are found by it, and would be scored by the lab's description."""
+    mine, others = _known(healthy=isinstance(found, Healthy))
+    known = mine.get(found.name) or others.get(found.name)
+    if known is None or known is found:
+        return []
+    return [Problem("the lab has a fault or healthy run of this name", at, repr(found.name), "a name of its own")]
 
 
 def _module(place: str) -> ModuleType:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib.resources import files
 from typing import Any
 
+from rlvitals.lab.about import About
 from rlvitals.lab.figures import steps
 from rlvitals.lab.kept import Kept
 from rlvitals.lab.page import figures, size, title
@@ -52,13 +53,19 @@ def _matrix(kept: Kept, layout: str) -> dict[str, Any]:
         line = []
         for check in checks:
             first, found = row.get(check, (0, 0))
-            kind = "root" if check in about.roots else "allowed" if check in about.allowed else "wrong"
+            kind = _kind(check, about)
             line.append({"check": check, "first": first, "found": found, "kind": kind, "of": len(own)})
         rows.append(
             {"fault": fault, "strength": strength, "says": about.says, "right": right_cell(own), "cells": line,
              "ok": all(j.right for _, j in own)}
         )  # fmt: skip
     return {"layout": layout, "title": title(layout), "checks": checks, "rows": rows}
+
+
+def _kind(check: str, about: About) -> str:
+    if check in about.roots:
+        return "root"
+    return "sign" if check in about.signs else "allowed" if check in about.allowed else "wrong"
 
 
 def _runs(kept: Kept, layouts: list[str]) -> list[dict[str, Any]]:
@@ -73,7 +80,7 @@ def _runs(kept: Kept, layouts: list[str]) -> list[dict[str, Any]]:
                 {
                     "fault": row.subject, "strength": row.strength, "seed": row.seed, "layout": title(layout),
                     "asked": found.asked.value, "verdict": said.verdict, "causes": ", ".join(said.causes),
-                    "got": found.got.value, "right": found.right, "wrong": ", ".join(found.ever),
+                    "got": (found.told or found.got).value, "right": found.right, "wrong": ", ".join(found.ever),
                     "delay": steps(found.delay) if said.named else "never",
                     "back": "" if said.rollback < 0 else str(said.rollback),
                     "damage": "" if row.damage < 0 else str(row.damage),

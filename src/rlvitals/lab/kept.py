@@ -37,7 +37,9 @@ class Said:
         verdict: at the end; causes: what asked for a move then, the first one first; watched: what did not.
         named: check -> step at which it first led the causes; alarms: (step, check) of each opening of a move.
         stop: first step with the verdict act or stop, -1 for never.
-        rollback: step to go back to, -1 where the current state is kept or nothing is asked for.
+        rollback: step to go back to, -1 where the current state is kept or nothing is asked for; back: the kind of move
+            that the plan asks for.
+        blind: of the checks that name the cause, those that could not look and said what would let them.
         error: why the layout could not be read, "" when it could.
     """
 
@@ -48,6 +50,8 @@ class Said:
     alarms: tuple[tuple[int, str], ...] = ()
     stop: int = -1
     rollback: int = -1
+    back: str = ""
+    blind: tuple[str, ...] = ()
     error: str = ""
 
 
@@ -110,11 +114,11 @@ def keep(results: Sequence[Mapping[str, Any]], made: Mapping[str, str], now: Map
         found = now.get(name) or (from_json(result["about"]) if "about" in result else None)
         if found is not None:
             subjects[name] = found
-            rows.append(_row(result, by_case.get(str(result.get("against", "")))))
+            rows.append(_row(result, by_case.get(str(result.get("against", ""))), found))
     return Kept(dict(made), {n: subjects[n] for n in sorted(subjects)}, tuple(sorted(rows, key=lambda r: r.case)))
 
 
-def _row(result: Mapping[str, Any], control: Mapping[str, Any] | None) -> Row:
+def _row(result: Mapping[str, Any], control: Mapping[str, Any] | None, found: About) -> Row:
     kind = Kind.HEALTHY if result["healthy"] else Kind.FAULT if result["strength"] is not None else Kind.CONTROL
     held = result.get("held_out", [])
     beside = [] if control is None else control.get("held_out", [])
@@ -133,7 +137,7 @@ def _row(result: Mapping[str, Any], control: Mapping[str, Any] | None) -> Row:
         control_end=round(end_of(beside), DIGITS) if kind is Kind.FAULT else math.nan,
         damage=damage_of(held, beside, start, items) if kind is Kind.FAULT else -1,
         crash=str(result.get("crash", ""))[:200],
-        said={name: _said(h) for name, h in result["heard"].items()},
+        said={name: _said(h, found) for name, h in result["heard"].items()},
         peers={
             tool: {layout: _peer(answer) for layout, answer in answers.items()}
             for tool, answers in result.get("peers", {}).items()
@@ -141,8 +145,9 @@ def _row(result: Mapping[str, Any], control: Mapping[str, Any] | None) -> Row:
     )
 
 
-def _said(heard: Mapping[str, Any]) -> Said:
-    asked = heard.get("rollback_kind") == Rollback.BEFORE_ONSET.value
+def _said(heard: Mapping[str, Any], found: About) -> Said:
+    kind = str(heard.get("rollback_kind", ""))
+    asked = kind == Rollback.BEFORE_ONSET.value
     return Said(
         verdict=str(heard["verdict"]),
         causes=tuple(heard["causes"]),
@@ -151,6 +156,8 @@ def _said(heard: Mapping[str, Any]) -> Said:
         alarms=tuple((int(a["step"]), str(a["check"])) for a in heard["alarms"]),
         stop=int(heard["stop_step"]),
         rollback=int(heard["rollback"]) if asked else -1,
+        back=kind if kind != Rollback.NONE.value else "",
+        blind=tuple(check for check in heard.get("blind", ()) if check in found.roots),
         error=str(heard["error"])[:200],
     )
 
@@ -204,6 +211,6 @@ def _row_back(found: Mapping[str, Any]) -> Row:
 
 
 def _said_back(found: Mapping[str, Any]) -> Said:
-    lists = {k: tuple(found[k]) for k in ("causes", "watched") if k in found}
+    lists = {k: tuple(found[k]) for k in ("causes", "watched", "blind") if k in found}
     alarms = tuple((int(step), str(check)) for step, check in found.get("alarms", ()))
     return Said(**{**found, **lists, "alarms": alarms})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from textwrap import wrap
 
+from rlvitals.lab.judge import Told
 from rlvitals.lab.kept import Kept, Kind
 from rlvitals.lab.pagefaults import faults_table, hidden_table, named_table, wrong_table
 from rlvitals.lab.say import WIDTH, cells
@@ -70,27 +71,51 @@ def figures(kept: Kept, layout: str, more: str) -> list[tuple[str, str]]:
 def layout_rows(s: LayoutScore) -> list[tuple[str, str]]:
     """Return the figures of a layout on broken runs, named."""
     rows = [
-        ("root cause first at the end", str(s.named)),
-        ("root cause first when something was first named", str(s.heard)),
-        ("root cause among the causes at the end", str(s.found)),
-        ("root cause first in every seed", str(s.all_seeds)),
-        ("mild faults: root cause first", str(s.mild)),
+        ("cause or its direct sign first at the end", str(s.named)),
+        ("cause itself first at the end", str(s.exact)),
+        ("cause or sign first when something was first named", str(s.heard)),
+        ("cause or sign among the causes at the end", str(s.found)),
+        ("cause or sign first in every seed", str(s.all_seeds)),
+        ("mild faults: cause or sign first", str(s.mild)),
+        ("mild faults: cause itself first", str(s.mild_exact)),
         ("harmless, but a definition is violated: named", str(s.invariants)),
-        ("harmless: no move asked for", str(s.quiet)),
-        ("not to be told from this log: nothing accused", str(s.hidden)),
+        ("harmless: no move asked for at the end", str(s.quiet)),
+        ("harmless: no move asked for at any look", str(s.quiet_ever)),
+        ("... moves there for the fault or what it leads to", _excused(s)),
+        ("harmful, and this log cannot show the cause: it says so", str(s.hidden)),
+        *((f"... said: {told.value}", _of(s.told.get(told, 0), s.hidden.of)) for told in Told if s.hidden.of),
         ("something else accused at the end", str(s.wrong)),
         ("something else accused at any look", str(s.ever)),
         ("alarms before the fault per 10,000 steps", str(s.early)),
         ("delay from the first broken step, invariants", str(s.delay_invariant)),
         ("delay from the first broken step, trends", str(s.delay_trend)),
         ("delay from the damage", str(s.after_damage)),
-        ("compute a stop would have saved", f"{s.saved:.0%} of {s.savable:.0%} possible"),
+        ("compute a stop would have saved", f"{s.saved} of {s.savable:.0%} possible"),
+        ("rollback target at or before the first broken step", str(s.at_onset)),
+        ("... of runs that break after their first step", str(s.at_late_onset)),
         ("rollback target at or before the damage", str(s.rollback)),
-        ("rollback target before the first broken step", str(s.strict)),
+        ("damaged runs by what the plan goes back to", _backs(s)),
     ]
     if not s.named.of:
         rows = [r for r in rows if not r[0].startswith("compute")]
     return rows + ([("logs that could not be read", str(s.unread))] if s.unread else [])
+
+
+def _of(hits: int, of: int) -> str:
+    return f"{hits} of {of}"
+
+
+def _excused(s: LayoutScore) -> str:
+    """Return the moves on harmless runs that the fault itself leads to, with the runs of each."""
+    if not s.quiet.of:
+        return "none to judge"
+    return ", ".join(f"{check} in {n}" for check, n in s.excused.items()) or "none"
+
+
+def _backs(s: LayoutScore) -> str:
+    """Return how many damaged runs got which kind of target."""
+    of = sum(s.backs.values())
+    return f"{of}: " + ", ".join(f"{back.value} {n}" for back, n in s.backs.items()) if of else "none to judge"
 
 
 def healthy_rows(s: HealthyScore) -> list[tuple[str, str]]:
@@ -137,28 +162,43 @@ def _sections(kept: Kept) -> list[Section | None]:
 
 
 FAULTS_NOTE = (
-    "Harm is what the building seeds showed; the held-out score is that of the last three evaluations on the scored "
-    "seeds, mean over seeds, with its control. Each layout: seeds that came out right, of those run. (h): the root "
-    "cannot be told from that log, and right means that nothing else is accused."
+    "Harm is what the building seeds showed (benchmarks/results/lab_harm.json), or declared where the held-out score "
+    "cannot hold it; the held-out score here is that of the last three evaluations on the scored seeds, mean over "
+    "seeds, with its control. Each layout: seeds that came out right, of those run, and after a comma those that named "
+    "the cause itself where that is fewer. (h): that log cannot show the cause, and right means that this is said. "
+    "quiet: harmless, and right means no move at any look."
 )
 PEERS_NOTE = (
-    "Every tool sees the same files. The runbook's rules see the means of the last 50 rows, as "
-    "benchmarks/peers.py gives them; rldoctor reads the file as its command does. An alarm is a verdict that asks for "
-    "a move. Harmful faults whose root the layout shows are counted as named; their root causes are generous to all."
+    "Every tool sees the same files. The runbook's rules see the means of the last 50 rows, as benchmarks/peers.py "
+    "gives them; rldoctor reads the file as its command does. An alarm is a verdict that asks for a move. Harmful "
+    "faults whose cause the layout shows are counted as named, by the cause or its direct sign."
 )
 COUNTED = (
-    "Root cause first: the first cause of the diagnosis of the whole run, and it asks for a move, is one of the "
-    "checks that the fault names as its root. The seeds of one fault are not independent, so the interval over runs is "
-    "too narrow; the row over every seed counts each strength once.",
-    "Something else accused: a cause that asks for a move and is neither root nor consequence of the fault.",
-    "Delay: steps from the first broken one to the look at which a root cause first leads. A run in which that never "
-    "happens counts as never and stays in the median.",
+    "Cause first: the first cause of the diagnosis of the whole run, and it asks for a move, is one of the checks "
+    "whose definition names what is broken. Its direct sign: a check that names what the fault does at once (the "
+    "reward is constant, the gap to the sampler is large), where no check or not this log can show the cause. Both "
+    "are listed below. The seeds of one fault are not independent, so the interval over runs is too narrow; the row "
+    "over every seed counts each strength once.",
+    "Something else accused: a cause that asks for a move and is neither root, sign nor consequence of the fault.",
+    "Harmless: moves are counted literally. Those for the fault, its sign or a consequence are listed, and excuse "
+    "nothing.",
+    "A log that cannot show the cause: it says so with the verdict cannot say; with the direct sign as its first "
+    "cause; or with a watch, no move, and a blind spot that is the check of the cause, with what to log. Healthy is "
+    "never right for a run that is harmed, whatever blind spots stand below it, and neither is a move for a "
+    "consequence.",
+    "Delay: steps from the first broken one to the look at which the cause or its sign first leads. A run in which "
+    "that never happens counts as never and stays in the median.",
     "Damage: the held-out score lies two standard errors below the control of the same seed in three evaluations in a "
     "row; it begins after the last evaluation before them. Evaluations are five steps apart.",
     "Compute saved: steps planned after the first look with the verdict act or stop, as a share of all; 0 for never.",
-    "Rollback: of the runs with the root first whose plan goes back before the onset, the target against the damage.",
+    "Rollback: harmful runs whose plan names a step, whatever it names as the cause. At or before the first broken "
+    "step: the target is the state that this step began from, or an earlier one; step 0 where the first step is "
+    "broken. Of the damaged runs every kind of target is counted: an earlier step; start again, where nothing had "
+    "been learnt before the fault; the current state, where the fix goes on from it; none, where the first cause asks "
+    "for no older weights or nothing asks for a move.",
     "False alarm: a check that begins to ask for a move in a run with nothing broken, at any look. Controls count.",
-    "Shares carry Wilson's 95% interval, rates Byar's for Poisson counts.",
+    "Shares carry Wilson's 95% interval, rates Byar's for Poisson counts, medians and means that of a bootstrap over "
+    "runs (2,000 draws, percentiles).",
 )
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from rlvitals.lab.about import About
 from rlvitals.lab.figures import Middle
-from rlvitals.lab.judge import Asked
+from rlvitals.lab.judge import Asked, Got
 from rlvitals.lab.kept import Kept, Row
 from rlvitals.lab.score import Pair, grouped, judged, matrix
 from rlvitals.reference.page import Table
@@ -29,7 +30,7 @@ def faults_table(kept: Kept, layouts: Sequence[str], more: str = "") -> Table | 
                 row.subject,
                 row.strength,
                 about.place,
-                about.harm_of(row.strength).value + (", invariant" if about.invariant else ""),
+                _harm(about, row.strength),
                 _held_out([r for r, _ in first]),
                 _delay(own),
                 *(right_cell(found[layout].get(key, [])) for layout in layouts),
@@ -48,8 +49,9 @@ def named_table(kept: Kept, layout: str) -> Table | None:
         ordered = sorted(cells.items(), key=lambda item: (-item[1][0], -item[1][1], item[0]))
         first = [f"{check} {k[0]}/{n}" for check, k in ordered if k[0]]
         beside = [f"{check} {k[1] - k[0]}/{n}" for check, k in ordered if k[1] > k[0]]
-        rows.append((fault, strength, ", ".join(about.roots), ", ".join(first), ", ".join(beside)))
-    head = ("fault", "strength", "root cause", "named first", "beside it")
+        names = (", ".join(about.roots), ", ".join(about.signs))
+        rows.append((fault, strength, *names, ", ".join(first), ", ".join(beside)))
+    head = ("fault", "strength", "root cause", "its sign", "named first", "beside it")
     return Table(head, tuple(rows)) if rows else None
 
 
@@ -75,18 +77,26 @@ def hidden_table(kept: Kept) -> Table | None:
         for layout, why in about.hidden.items():
             by_reason.setdefault(why, []).append(layout)
         rows += [(about.name, ", ".join(where), why) for why, where in by_reason.items()]
-        if not about.roots and not about.hidden and not about.is_healthy:
+        if not about.named and not about.hidden and not about.is_healthy:
             rows.append((about.name, "all", about.hides("")))
     return Table(("fault", "log", "why"), tuple(rows)) if rows else None
 
 
 def right_cell(pairs: Sequence[Pair]) -> str:
-    """Return how many seeds came out right, and what was asked where that is not the naming of a root."""
+    """Return how many seeds came out right, how many named the cause itself where fewer, and what was asked."""
     if not pairs:
         return ""
-    right = sum(j.right for _, j in pairs)
-    mark = {Asked.HIDDEN: " (h)", Asked.QUIET: " quiet"}.get(pairs[0][1].asked, "")
-    return f"{right}/{len(pairs)}{mark}"
+    right, asked = sum(j.right for _, j in pairs), pairs[0][1].asked
+    mark = {Asked.HIDDEN: " (h)", Asked.QUIET: " quiet"}.get(asked, "")
+    exact = sum(j.got is Got.FIRST for _, j in pairs)
+    itself = f", {exact} itself" if not mark and exact < right else ""
+    return f"{right}/{len(pairs)}{itself}{mark}"
+
+
+def _harm(about: About, strength: str) -> str:
+    """Return the harm, why it is declared where it is, and whether a definition is violated."""
+    why = about.why.get(strength, "")
+    return about.harm_of(strength).value + (f" ({why})" if why else "") + (", invariant" if about.invariant else "")
 
 
 def _key(row: Row) -> str:

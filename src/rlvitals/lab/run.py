@@ -21,6 +21,7 @@ from rlvitals.lab.cases import Case
 from rlvitals.lab.examine import examine, nothing
 from rlvitals.lab.fault import Fault, Healthy
 from rlvitals.lab.find import subject_of
+from rlvitals.lab.injected import injected
 from rlvitals.lab.kept import FAILED
 from rlvitals.lab.layouts import LAYOUTS
 
@@ -36,6 +37,34 @@ Said = Callable[[str, str], None]
 def missing(cases: Iterable[Case], folder: Path) -> list[Case]:
     """Return the cases that have no result yet."""
     return [c for c in cases if not (folder / c.name / RESULT).is_file()]
+
+
+def refresh(subjects: Iterable[Fault | Healthy], folder: Path) -> list[str]:
+    """Describe subjects in the results that are there as the code that is loaded does.
+
+    Returns the cases whose fault was another one when they were trained, by its code, settings, strength or first step.
+    """
+    by_name = {s.name: s for s in subjects}
+    others = []
+    for result in read_results(folder) if folder.is_dir() else []:
+        subject = by_name.get(str(result["subject"]))
+        if subject is None or isinstance(subject, Healthy) is not bool(result.get("healthy", False)):
+            continue
+        now = about(subject)
+        if result.get("about") != now:
+            _keep({**result, "about": now}, folder / str(result["case"]))
+        if is_other(result, subject):
+            others.append(str(result["case"]))
+    return others
+
+
+def is_other(result: Mapping[str, Any], subject: Fault | Healthy) -> bool:
+    """Return whether a result is of another version of its fault; one that keeps no digest is taken as it is."""
+    kept, name = str(result.get("injected", "")), result.get("strength")
+    if not kept or isinstance(subject, Healthy):
+        return False
+    strength = next((s for s in subject.strengths if s.name == name), None)
+    return strength is None or injected(subject, strength) not in ("", kept)
 
 
 def run_case(case: Case, folder: Path) -> dict[str, Any]:
@@ -59,14 +88,19 @@ def run_case(case: Case, folder: Path) -> dict[str, Any]:
         outcome = train(config, parts, folder=here / RUN)
         ended = outcome.reason
     except InputError as error:
+        if not _logged(here / RUN):
+            raise
         ended, crash = "", str(error)[:500]
     except Exception as error:  # a fault may well break the trainer
         ended, crash = "", f"{type(error).__name__}: {error}"[:500]
+        if not _logged(here / RUN):
+            raise InputError(Problem("the trainer died before it logged a step", case.name, crash)) from error
     trained = time.process_time() - started
     result = {
         "case": case.name,
         "subject": case.subject.name,
         "about": about(case.subject),
+        "injected": injected(case.subject, case.strength),
         "healthy": isinstance(case.subject, Healthy),
         "control": case.is_control,
         "against": "" if isinstance(case.subject, Healthy) else replace(case, strength=None).name,
@@ -124,6 +158,12 @@ def _keep(result: Mapping[str, Any], here: Path) -> None:
     partial.replace(here / RESULT)
 
 
+def _logged(run: Path) -> bool:
+    """Return whether a run logged anything: what logged nothing is no run that could be examined."""
+    file = run / "metrics.jsonl"
+    return file.is_file() and file.stat().st_size > 0
+
+
 def _held_out(run: Path) -> list[tuple[int, float]]:
     """Return (step, score) of every held-out evaluation of a run."""
     file = run / "metrics.jsonl"
@@ -175,6 +215,8 @@ def _work(job: _Train | _Hear) -> str:
     """Do a job; return what is wrong with its result, "" for nothing."""
     try:
         return job()
+    except InputError as error:
+        return str(error)[:500]
     except Exception as error:  # one case must not end the others
         return f"{type(error).__name__}: {error}"[:300]
 

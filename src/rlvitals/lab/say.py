@@ -28,7 +28,7 @@ def list_text(faults: Sequence[Fault], healthy: Sequence[Healthy], width: int = 
 
 
 def _fault(fault: Fault) -> list[tuple[str, str]]:
-    roots = " or ".join(fault.roots) or "none can be named"
+    roots = " or ".join(fault.named) or "none can be named"
     kind = ", violates a definition" if fault.invariant else ""
     begin = f" from step {fault.start}" if fault.start > 1 else ""
     strengths = "; ".join(f"{s.name} (harm: {s.harm.value})" for s in fault.strengths)

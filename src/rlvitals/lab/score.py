@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from rlvitals.lab.figures import Middle, Rate, Share, share
-from rlvitals.lab.judge import Asked, Got, Judged, judge
+from rlvitals.lab.figures import Mean, Middle, Rate, Share, mean, share
+from rlvitals.lab.judge import Asked, Back, Got, Judged, Told, judge
 from rlvitals.lab.kept import Kept, Kind, Row
 
 LONG = 1000  # steps of a healthy run that counts as long (issue: at least 20 of them)
@@ -19,37 +19,49 @@ class LayoutScore:
     """Figures of one layout.
 
     Attributes:
-        named: harmful and visible runs whose root cause is named first at the end; heard: was the first cause ever led.
-        found: root cause among the causes, first or not; all_seeds: strengths whose every seed has it first.
-        mild, invariants, quiet, hidden: what was asked there came about.
-        wrong: broken runs with a cause at the end that is neither root nor consequence; ever: with such an alarm.
+        named: harmful and visible runs with the cause or its direct sign first at the end; exact: the cause itself.
+        heard: was the first that ever led; found: among the causes; all_seeds: strengths whose every seed has it first.
+        mild, mild_exact, invariants: the same of mild faults and of harmless ones that violate a definition.
+        quiet: harmless runs in which nothing asked for a move at the end; quiet_ever: at any look.
+        excused: the moves there that name the fault, its sign or a consequence, check -> runs.
+        hidden: harmful runs whose log cannot show the cause and that say so; told: what was said of all of them.
+        wrong: broken runs with a cause at the end that is neither root, sign nor consequence; ever: with such an alarm.
         early: alarms before the first broken step, per healthy steps before it.
         delay_invariant, delay_trend: steps from the first broken one, in runs where naming is asked for.
         after_damage: steps from the last undamaged evaluation.
-        saved: mean share of the planned steps saved; savable: what stopping at the first broken step would have saved.
-        rollback: targets at or before the last undamaged evaluation; strict: before the first broken step.
+        saved: share of the planned steps saved; savable: what stopping at the first broken step would have saved.
+        rollback: targets at or before the last undamaged evaluation; at_onset: at or before the state that the first
+            broken step began from; at_late_onset: of those the runs that break after their first step.
+        backs: of the damaged runs of harmful and visible faults, what kind of target they got.
         unread: runs whose log in this layout could not be read.
     """
 
     layout: str
     named: Share
+    exact: Share
     heard: Share
     found: Share
     all_seeds: Share
     mild: Share
+    mild_exact: Share
     invariants: Share
     quiet: Share
+    quiet_ever: Share
+    excused: Mapping[str, int]
     hidden: Share
+    told: Mapping[Told, int]
     wrong: Share
     ever: Share
     early: Rate
     delay_invariant: Middle
     delay_trend: Middle
     after_damage: Middle
-    saved: float
+    saved: Mean
     savable: float
     rollback: Share
-    strict: Share
+    at_onset: Share
+    at_late_onset: Share
+    backs: Mapping[Back, int]
     unread: int
 
 
@@ -118,30 +130,37 @@ def layout_score(kept: Kept, layout: str, more: str = "") -> LayoutScore:
     """Return the figures of one layout."""
     pairs = judged(kept, layout, more)
     asked = {a: [(r, j) for r, j in pairs if j.asked is a] for a in Asked}
-    named = asked[Asked.NAME]
+    named, quiet, hidden = asked[Asked.NAME], asked[Asked.QUIET], asked[Asked.HIDDEN]
     invariant = [(r, j) for r, j in [*named, *asked[Asked.INVARIANT]] if kept.subjects[r.subject].invariant]
     trend = [(r, j) for r, j in named if not kept.subjects[r.subject].invariant]
-    backs = [(r, j) for r, j in named if j.got is Got.FIRST]
+    excused = Counter(c for r, j in quiet for c in j.ever_moves if c in kept.subjects[r.subject].fine)
     return LayoutScore(
         layout=layout,
         named=_right(named),
+        exact=_exact(named),
         heard=share(j.first_heard for _, j in named),
-        found=share(j.got in (Got.FIRST, Got.BESIDE) for _, j in named),
+        found=share(j.got in (Got.FIRST, Got.SIGN, Got.BESIDE) for _, j in named),
         all_seeds=share(all(j.right for j in group) for group in _by_strength(named).values()),
         mild=_right(asked[Asked.MILD]),
+        mild_exact=_exact(asked[Asked.MILD]),
         invariants=_right(asked[Asked.INVARIANT]),
-        quiet=_right(asked[Asked.QUIET]),
-        hidden=_right(asked[Asked.HIDDEN]),
+        quiet=share(not j.moves for _, j in quiet),
+        quiet_ever=share(not j.ever_moves for _, j in quiet),
+        excused=dict(sorted(excused.items())),
+        hidden=_right(hidden),
+        told={told: n for told in Told if (n := sum(j.told is told for _, j in hidden))},
         wrong=share(bool(j.wrong) for _, j in pairs),
         ever=share(bool(j.ever) for _, j in pairs),
         early=Rate(sum(j.early for _, j in pairs), sum(max(r.start - 1, 0) for r, _ in pairs)),
         delay_invariant=Middle(tuple(j.delay for _, j in invariant)),
         delay_trend=Middle(tuple(j.delay for _, j in trend)),
         after_damage=Middle(tuple(j.after_damage for _, j in named)),
-        saved=_mean(j.saved for _, j in named),
-        savable=_mean((r.steps - r.start + 1) / r.steps for r, _ in named),
-        rollback=share(j.rollback for _, j in backs if j.rollback is not None),
-        strict=share(j.rollback_strict for _, j in backs if j.rollback_strict is not None),
+        saved=Mean(tuple(j.saved for _, j in named)),
+        savable=mean([(r.steps - r.start + 1) / r.steps for r, _ in named]),
+        rollback=share(j.rollback for _, j in named if j.rollback is not None),
+        at_onset=share(j.at_onset for _, j in named if j.at_onset is not None),
+        at_late_onset=share(j.at_onset for r, j in named if j.at_onset is not None and r.start > 1),
+        backs={back: sum(j.back is back for r, j in named if r.damage >= 0) for back in Back},
         unread=sum(bool(r.said[layout].error) for r, _ in pairs),
     )
 
@@ -177,7 +196,7 @@ def _peer(kept: Kept, tool: str, layout: str) -> PeerScore:
 
     def theirs(row: Row) -> bool:
         answer = row.peers[tool][layout]
-        return answer.verdict in ACCUSES and bool(set(answer.means) & set(kept.subjects[row.subject].roots))
+        return answer.verdict in ACCUSES and bool(set(answer.means) & set(kept.subjects[row.subject].named))
 
     return PeerScore(
         tool=tool,
@@ -220,10 +239,9 @@ def _right(pairs: Sequence[Pair]) -> Share:
     return share(j.right for _, j in pairs)
 
 
+def _exact(pairs: Sequence[Pair]) -> Share:
+    return share(j.got is Got.FIRST for _, j in pairs)
+
+
 def _alarms(rows: Sequence[Row], layout: str) -> Rate:
     return Rate(sum(len(r.said[layout].alarms) for r in rows), sum(r.last for r in rows))
-
-
-def _mean(values: Iterable[float]) -> float:
-    seen = list(values)
-    return math.fsum(seen) / len(seen) if seen else math.nan

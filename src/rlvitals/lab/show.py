@@ -13,11 +13,12 @@ from rlvitals.diagnosis import Diagnosis
 from rlvitals.errors import InputError, Problem
 from rlvitals.ingest import load
 from rlvitals.lab.cases import Case
-from rlvitals.lab.fault import Fault, Healthy
-from rlvitals.lab.watching import Noticed, Screen, Watching
+from rlvitals.lab.fault import Fault, Healthy, Strength
+from rlvitals.lab.recording import Recorder
+from rlvitals.lab.screen import Screen
+from rlvitals.lab.watching import Noticed, Watching
 from rlvitals.record.verify import Answer, Verification, verify
 from rlvitals.record.vitals import State
-from rlvitals.report import terminal
 from rlvitals.report.words import clean
 from rlvitals.schema import Run
 
@@ -32,27 +33,36 @@ GOOD, BAD, EARLY = 0, 1, 3  # exit codes, as everywhere in rlvitals
 BESIDE = ("reward_mean", "zero_variance_frac", "length_mean", "entropy", "kl_ref", "grad_norm")
 
 
-def show(subject: Fault | Healthy, strength: str, seed: int, steps: int, folder: Path) -> int:
+def show(
+    subject: Fault | Healthy, strength: str, seed: int, steps: int, folder: Path, record: Path | None = None
+) -> int:
     """Train with the fault until it is noticed, then without it, and say whether that helped; return the exit code.
 
-    Raises InputError for a healthy run or an unknown strength.
+    `record` is a file to keep what was shown in. Raises InputError for a healthy run, an unknown strength, a fault that
+    cannot be put in and a trainer that dies before its first logged step.
     """
     case = _case(subject, strength, seed, min(steps, MAX_STEPS))
     assert isinstance(case.subject, Fault)
     assert case.strength is not None
-    screen = Screen()
-    fault = case.subject
-    screen.title(f"1. Break it: {fault.name}, {case.strength.name}")
+    about: dict[str, str | int] = {"fault": case.subject.name, "strength": case.strength.name, "seed": seed}
+    screen = Screen() if record is None else Recorder(**about)
+    code = _show(case, case.subject, case.strength, folder, screen)
+    if isinstance(screen, Recorder) and record is not None:
+        screen.write(record)
+    return code
+
+
+def _show(case: Case, fault: Fault, strength: Strength, folder: Path, screen: Screen) -> int:
+    screen.title(f"1. Break it: {fault.name}, {strength.name}")
     screen.text(f"{fault.broken} ({fault.place.value}, from step {fault.start})")
     broken = folder / fault.name / "broken"
     noticed = _train(case, broken, screen, fault)
     if noticed is None:
         screen.text("Nothing asked for a move until the last step.")
     screen.title("2. The diagnosis")
-    before = load(broken)
+    before = _logged(broken, fault)
     found = diagnose(before)
-    short = replace(found, blind_spots=(), ruled_out=(), notes=())  # the whole report is one command away
-    screen.raw(terminal.render(short, color=screen.colour))
+    screen.report(replace(found, blind_spots=(), ruled_out=(), notes=()))  # the whole report is one command away
     _said_right(fault, found, screen)
     if noticed is None:
         return BAD
@@ -61,13 +71,29 @@ def show(subject: Fault | Healthy, strength: str, seed: int, steps: int, folder:
     mended = folder / fault.name / "mended"
     length = max(int(before.step[-1]), FIXED_STEPS)
     _train(replace(case, strength=None, steps=length), mended, screen, None)
-    after = load(mended)
+    after = _logged(mended, fault)
     screen.title("4. Did it help?")
     screen.table(("", "broken", "mended"), _beside(before, after))
     checked = verify(before, after)
     _verified(checked, screen)
-    screen.text(f"Both runs are in {folder / fault.name}; look at them: rlvitals check {broken}")
+    screen.here(f"Both runs are in {folder / fault.name}; look at them: rlvitals check {broken}")
     return {Answer.FIXED: GOOD, Answer.NOTHING_TO_FIX: GOOD, Answer.TOO_EARLY: EARLY}.get(checked.answer, BAD)
+
+
+def _logged(folder: Path, fault: Fault) -> Run:
+    """Return what a run logged. Raises InputError where it logged nothing."""
+    try:
+        found = load(folder)
+    except InputError as error:
+        raise InputError(_nothing_logged(folder, fault)) from error
+    if not found.rows:
+        raise InputError(_nothing_logged(folder, fault))
+    return found
+
+
+def _nothing_logged(folder: Path, fault: Fault) -> Problem:
+    return Problem("the run logged no step, so there is nothing to diagnose", fault.name, f"an empty log in {folder}",
+                   "a fault that lets the trainer log a few steps")  # fmt: skip
 
 
 def _case(subject: Fault | Healthy, strength: str, seed: int, steps: int) -> Case:
@@ -91,8 +117,9 @@ def _train(case: Case, folder: Path, screen: Screen, fault: Fault | None) -> Not
 
     config, parts = _setup(case)
     settle(config)
+    _only_a_folder(folder)
     shutil.rmtree(folder, ignore_errors=True)
-    roots = frozenset(fault.roots) if fault is not None else frozenset()
+    roots = frozenset(fault.named) if fault is not None else frozenset()
     watching = Watching(config.steps, screen, roots, stops=fault is not None, start=fault.start if fault else 1)
     try:
         with watching:
@@ -106,21 +133,34 @@ def _train(case: Case, folder: Path, screen: Screen, fault: Fault | None) -> Not
     return watching.noticed
 
 
+def _only_a_folder(folder: Path) -> None:
+    """Refuse a folder that cannot be one: a part of its path is a file. Raises InputError."""
+    for part in (folder, *folder.parents):
+        if part.exists():
+            if not part.is_dir():
+                raise InputError(
+                    Problem("not a folder", "--out", f"the file {part}", "a folder, or a name that is free")
+                )
+            return
+
+
 def _setup(case: Case) -> tuple[Config, Parts]:
     """Return the setup with evaluations often enough for a short run."""
     config, parts = case.setup()
-    return replace(config, eval_every=min(config.eval_every or 5, 5)), parts
+    return replace(config, eval_every=min(config.eval_every, 5)), parts  # 0 stays 0: a fault may leave them out
 
 
 def _said_right(fault: Fault, found: Diagnosis, screen: Screen) -> None:
     moving = [c.id for c in found.causes if c.asks_for_a_move]
-    if not fault.roots:
+    if not fault.named:
         screen.text("No check can name this root cause from the log.")
-    elif moving and moving[0] in fault.roots:
+    elif moving and moving[0] in fault.named:
         screen.text(f"The lab knows what was broken: {moving[0]} is right.")
+    elif moving and moving[0] in fault.signs:
+        screen.text(f"The lab knows what was broken: {moving[0]} is its direct sign.")
     else:
         named = f"{moving[0]} came first" if moving else "nothing was named"
-        screen.text(f"The lab knows what was broken: it should have been {' or '.join(fault.roots)}, and {named}.")
+        screen.text(f"The lab knows what was broken: it should have been {' or '.join(fault.named)}, and {named}.")
 
 
 def _beside(before: Run, after: Run) -> list[tuple[str, str, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rlvitals.lab.figures import Middle, Share
 from rlvitals.lab.kept import Kept
@@ -14,6 +14,7 @@ ALARMS = 1.0  # false alarms per 10,000 healthy steps
 HEALTHY_STEPS, LONG_RUNS = 60_000, 20
 DELAY_INVARIANT, DELAY_TREND = 10, 30  # steps, medians
 ROLLBACK = 0.90
+CAUSE = "root cause (or its direct sign) first"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +37,22 @@ def targets(kept: Kept) -> list[Target]:
     if "own" in layouts:
         own = layout_score(kept, "own")
         out += [
-            _share(f"root cause first in at least {NAMED_OWN:.0%} of harmful faults, own log", own.named, NAMED_OWN),
+            _named(f"{CAUSE} in at least {NAMED_OWN:.0%} of harmful faults, own log", own, NAMED_OWN),
             _delay(f"median delay at most {DELAY_INVARIANT} steps, invariants", own.delay_invariant, DELAY_INVARIANT),
             _delay(f"median delay at most {DELAY_TREND} steps, trends", own.delay_trend, DELAY_TREND),
-            _rollback(own),
+            *_rollback(own),
             _alarms(healthy_score(kept, "own")),
         ]
     if "trl" in layouts:
-        named = layout_score(kept, "trl").named
-        text = f"root cause first in at least {NAMED_TRL:.0%} of the faults visible in TRL's log"
-        out.insert(1, _share(text, named, NAMED_TRL))
+        text = f"{CAUSE} in at least {NAMED_TRL:.0%} of the faults visible in TRL's log"
+        out.insert(1, _named(text, layout_score(kept, "trl"), NAMED_TRL))
     return out
+
+
+def _named(asked: str, found: LayoutScore, least: float) -> Target:
+    """Return the target as asked, the stricter figure beside it."""
+    plain = _share(asked, found.named, least)
+    return replace(plain, found=f"{plain.found}; the cause itself: {found.exact}") if found.named.of else plain
 
 
 def _share(asked: str, found: Share, least: float) -> Target:
@@ -57,8 +63,15 @@ def _delay(asked: str, found: Middle, most: float) -> Target:
     return Target(asked, str(found), None if math.isnan(found.median) else found.median <= most)
 
 
-def _rollback(own: LayoutScore) -> Target:
-    return _share(f"rollback target at or before the damage in at least {ROLLBACK:.0%}", own.rollback, ROLLBACK)
+def _rollback(own: LayoutScore) -> list[Target]:
+    """Return the target against the first broken step, as asked, and against the damage beside it."""
+    asked = f"rollback target at or before the first broken step in at least {ROLLBACK:.0%}"
+    onset = _share(asked, own.at_onset, ROLLBACK)
+    late = f"{onset.found}; of runs that break after their first step: {own.at_late_onset}"
+    return [
+        replace(onset, found=late) if own.at_late_onset.of else onset,
+        _share(f"rollback target at or before the damage in at least {ROLLBACK:.0%}", own.rollback, ROLLBACK),
+    ]
 
 
 def _alarms(found: HealthyScore) -> Target:

@@ -6,17 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-import numpy as np
-
-from rlvitals import stats
-from rlvitals.check import Check, Clear, Fired, Verdict, Verify
+from rlvitals.check import Check, Clear, Fired, Verdict
 from rlvitals.checks import CHECKS
-from rlvitals.checks.common import fmt
 from rlvitals.conclude import diagnose
 from rlvitals.diagnosis import Cause, Diagnosis
 from rlvitals.record.parts import joined, view_of
 from rlvitals.record.standing import Standing, emerged, standing, watched
-from rlvitals.record.vitals import MIN_ROWS, Item, State, held_out, runbook_items, waiting
+from rlvitals.record.statements import statement
+from rlvitals.record.vitals import MIN_ROWS, Item, State, runbook_items, waiting
 from rlvitals.schema import Run
 from rlvitals.view import View
 
@@ -145,7 +142,7 @@ def _own(causes: Sequence[Cause], now: Diagnosis, whole: Diagnosis, view: View) 
     for cause in causes:
         items.append(_check_again(cause, now, whole, view))
         wanted = by_id[cause.id].plan(cause.finding.variant).verify
-        items.extend(_statement(w, view) for w in wanted if w.metric)
+        items.extend(statement(w, view) for w in wanted if w.metric)
     return items
 
 
@@ -164,51 +161,3 @@ def _check_again(cause: Cause, now: Diagnosis, whole: Diagnosis, view: View) -> 
     if isinstance(alone, Clear):
         return Item(name, State.HOLDS, alone.because)
     return Item(name, State.NO_DATA, f"the check could not look at the {view.rows} rows after the fix")
-
-
-def _statement(wanted: Verify, view: View) -> Item:
-    """Judge `metric op value over the next steps` on the rows after the fix."""
-    if wanted.metric == "held-out":
-        held = max(held_out(view).values(), key=lambda h: h.step.size, default=None)
-        steps, values = (held.step, held.score) if held is not None else (np.zeros(0, np.int64), np.zeros(0))
-        needed = 3
-    elif wanted.metric.endswith("/"):
-        return _family(wanted, view)
-    else:
-        steps, values = view.recent(wanted.metric)
-        needed = wanted.steps
-    if values.size == 0:
-        return Item(wanted.text, State.NO_DATA, f"{wanted.metric} is not logged after the fix")
-    if values.size < needed:
-        return waiting(wanted.text, int(values.size), needed)
-    last = values[-needed:]
-    level = stats.median(np.abs(last) if wanted.metric == "advantage_mean" else last)
-    slope = stats.trend(steps[-max(needed, 20) :].astype(float), values[-max(needed, 20) :], z=2.6)
-    holds = {
-        "<": wanted.value is None or level < wanted.value,
-        ">": wanted.value is None or level > wanted.value,
-        "==": level == wanted.value,
-        "!=": level != wanted.value,
-        "finite": bool(np.isfinite(last).all()),
-        "rising": slope.rising,
-        "not rising": not slope.rising,
-        "not falling": not slope.falling,
-    }.get(wanted.op)
-    if holds is None:
-        return Item(wanted.text, State.NO_DATA, "to be judged by eye")
-    limit = f"{wanted.op} {fmt(wanted.value)}" if wanted.value is not None else wanted.op
-    seen = f"is {fmt(level)}" if wanted.value is not None else f"went from {fmt(last[0])} to {fmt(last[-1])}"
-    text = f"{wanted.metric} {seen} over the last {last.size} rows; wanted {limit}"
-    return Item(wanted.text, State.HOLDS if holds else State.FAILS, text, level, limit)
-
-
-def _family(wanted: Verify, view: View) -> Item:
-    """Judge a statement about every member of an open family: the worst member decides."""
-    members = view.family(wanted.metric)
-    if not members:
-        return Item(wanted.text, State.NO_DATA, f"{wanted.metric}* is not logged after the fix")
-    order = (State.FAILS, State.TOO_EARLY, State.NO_DATA, State.HOLDS)
-    parts = [
-        _statement(Verify(wanted.text, name, wanted.op, wanted.value, wanted.steps), view) for name in members[:64]
-    ]
-    return min(parts, key=lambda i: order.index(i.state))

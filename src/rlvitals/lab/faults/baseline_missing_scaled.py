@@ -28,10 +28,9 @@ FAULT = Fault(
     place=Place.TRAINER,
     inject=inject,
     strengths=(Strength("reward over spread", 1.0),),
-    roots=("S003", "S008"),
-    allowed=("S003", "S008", "S002", "U002", "U010", "K001", "E001", "O002", "S001", "R014", "R010", "R002", "H001",
-             "H002", "H003", "U003"),
+    roots=("S003", "S002", "S008"),
+    allowed=("U002", "U010", "K001", "E001", "O002", "S001", "R014", "R010", "R002", "H001", "H002", "H003", "U003"),
     fix="Subtract the mean of each group before dividing.",
     invariant=True,
     hidden={"trl": "no statistic of the advantages is logged"},
-)  # fmt: skip
+)

@@ -42,12 +42,11 @@ FAULT = Fault(
     inject=inject,
     strengths=(Strength("8 updates per rollout", 1.0, Harm.MILD),),
     roots=(),
-    allowed=("U002", "U003", "U010", "K001", "E002", "E004", "R002", "R014", "S001", "H001", "H002", "H003", "R010",
-             "L001", "L002", "O002", "O003", "R001", "R004"),
+    allowed=("U002", "U003", "U010", "K001", "E002", "E004", "R002", "R014", "S001", "H001", "H002", "H003", "R010"),
     hidden=dict.fromkeys(
         ("own", "trl", "verl", "chapter7"),
         "which side the loss cuts is in no log, and ratios are only twice as far from 1 as with the right clip",
     ),
     settings={"epochs": 4},
     fix="Take the smaller of r A and clip(r) A for either sign.",
-)  # fmt: skip
+)

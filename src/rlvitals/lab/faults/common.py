@@ -74,7 +74,9 @@ def answering(given: Injection, answer: Answer = as_it_is, item: ChangeItem | No
 
 
 def scored(step: Step, reward: float, **changes: Any) -> Step:
-    """Return the answer with another reward for being correct."""
+    """Return the answer with another reward for being correct; what is said of it is then what was read from it."""
+    if "raw" in changes:
+        changes = {"parsed": changes["raw"] or None, **changes}
     return replace(step, rewards={**step.rewards, "correct": reward}, **changes)
 
 

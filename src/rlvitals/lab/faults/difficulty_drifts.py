@@ -32,8 +32,9 @@ FAULT = Fault(
     place=Place.TASK,
     inject=inject,
     strengths=(Strength("all hard after 40 steps", 40.0),),
-    roots=("R014", "R002", "T006", "O006", "R004"),
-    allowed=("S001", "R010", "H003", "R001", "T001", "K001", "L002", "D005"),
+    roots=("T006",),
+    signs=("R014", "R002"),
+    allowed=("S001", "R010", "H003", "R001", "K001", "L002", "R004"),
     start=30,
     fix="Pin the item set, and log tier and item id with every rollout.",
 )

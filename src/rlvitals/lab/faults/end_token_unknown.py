@@ -26,10 +26,10 @@ FAULT = Fault(
     broken="The end token of the sampler is another one than the policy writes, so that nothing ever ends.",
     place=Place.SAMPLER,
     inject=inject,
-    strengths=(Strength("never ends", 1.0, Harm.NONE),),
-    roots=("L006", "L005", "L004", "L001"),
-    allowed=("L001", "L004", "L005", "R001", "T001", "S001", "R010", "R013", "R004", "U007", "U008", "K002", "S005",
-             "U001", "H001", "H002", "H003", "U009", "R014", "E002", "E004", "K001", "O002", "L006"),
+    strengths=(Strength("never ends", 1.0, Harm.MILD, "waste: 2.2 times the tokens for the same score"),),
+    roots=("L004", "L005"),
+    signs=("L001", "L006"),
+    allowed=("R001", "T001", "S001", "R010", "R013", "R004", "U007", "U008", "K002", "S005", "U009"),
     hidden={"chapter7": "neither truncation nor the largest length is logged"},
     fix="Give the sampler the end token of the chat template.",
-)  # fmt: skip
+)

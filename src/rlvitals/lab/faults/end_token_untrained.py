@@ -35,8 +35,9 @@ FAULT = Fault(
     place=Place.TRAINER,
     inject=inject,
     strengths=(Strength("one token short", 1.0, Harm.NONE),),
-    roots=("L001", "L004", "L002", "L005"),
-    allowed=("L001", "L002", "L004", "H001", "H003", "R014", "O003"),
+    roots=(),
+    signs=("L001", "L002", "L004"),
+    allowed=("H001", "H003", "R014", "O003", "L005"),
     fix="Let the mask end after the end token.",
     hidden=dict.fromkeys(("own", "trl", "verl", "chapter7"), "no log tells which tokens the loss counts"),
 )

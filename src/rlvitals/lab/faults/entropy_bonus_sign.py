@@ -25,9 +25,10 @@ FAULT = Fault(
     broken="The entropy bonus is added to the loss instead of subtracted: uncertainty costs.",
     place=Place.TRAINER,
     inject=inject,
-    strengths=(Strength("coefficient 0.3", 0.3, Harm.MILD), Strength("coefficient 1", 1.0, Harm.MILD)),
-    roots=("E001", "O002"),
-    allowed=("O002", "S001", "K001", "R002", "R014", "R010", "H001", "H002", "H003", "L003", "R009", "U002", "U003"),
+    strengths=(Strength("coefficient 0.3", 0.3, Harm.MILD), Strength("coefficient 1", 1.0)),
+    roots=(),
+    signs=("E001", "O002"),
+    allowed=("S001", "K001", "R002", "R014", "R010", "H001", "H002", "H003", "L003", "R009"),
     hidden=dict.fromkeys(
         ("trl", "verl", "chapter7"),
         "copies among rollouts are not logged, and entropy falls early on as in a run that learns fast",

@@ -27,7 +27,7 @@ FAULT = Fault(
     inject=inject,
     strengths=(Strength("coefficient 0.25", 0.25),),
     roots=("E002", "E003", "E004"),
-    allowed=("E003", "E004", "K001", "R002", "R014", "R001", "R010", "S001", "H001", "H002", "H003", "L001", "L002",
-             "R004", "L004", "O003", "U002", "U003", "T001", "R013"),
+    allowed=("K001", "R002", "R014", "R001", "R010", "S001", "H001", "H002", "H003", "L001", "L002", "R004", "L004",
+             "O003", "U002", "U003"),
     fix="Take the coefficient of the bonus down, or leave it out.",
 )  # fmt: skip

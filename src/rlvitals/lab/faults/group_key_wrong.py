@@ -31,7 +31,7 @@ FAULT = Fault(
     inject=inject,
     strengths=(Strength("axes swapped", 1.0, Harm.NONE),),
     roots=("S008", "S003"),
-    allowed=("S006", "S001", "R010", "H003", "O002"),
+    allowed=("S006", "S001", "R010", "H003"),
     settings={"task": "arithmetic:tiers=1+2"},
     fix="Group by the prompt.",
     invariant=True,

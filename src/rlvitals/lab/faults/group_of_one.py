@@ -28,8 +28,9 @@ FAULT = Fault(
     inject=inject,
     strengths=(Strength("key per rollout", 1.0),),
     settings={"kl_coef": 0.0},
-    roots=("S008", "S001", "S007", "U001", "S005"),
-    allowed=("S001", "S005", "S006", "S008", "U001", "U007", "U008", "R010", "K002", "R013"),
+    roots=("S008", "S007", "S004"),
+    signs=("S001", "U001"),
+    allowed=("S005", "S006", "U007", "U008", "R010"),
     fix="Group by the prompt.",
     invariant=True,
 )

@@ -31,8 +31,8 @@ FAULT = Fault(
     broken="The held-out set is the training set: what it measures is memory.",
     place=Place.TASK,
     inject=inject,
-    strengths=(Strength("32 items, all of them trained on", 32.0),),
-    roots=(),
+    strengths=(Strength("32 items, all of them trained on", 32.0, why="wrong measurement: held-out is memory"),),
+    roots=("H004",),
     allowed=("S001", "R009", "T002", "H003", "O002", "E001"),
     fix="Check the two sets for shared items before training: rlvitals audit leakage.",
     hidden=dict.fromkeys(

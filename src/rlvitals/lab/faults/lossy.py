@@ -55,6 +55,7 @@ def on_top_of(fault: Fault, strength: Strength) -> Fault:
         inject=both,
         strengths=(strength,),
         roots=fault.roots,
+        signs=fault.signs,
         fix=f"{fault.fix} Log every step, with spread and held-out scores.",
         start=fault.start,
         settings=fault.settings,

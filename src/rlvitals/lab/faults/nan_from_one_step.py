@@ -31,7 +31,7 @@ FAULT = Fault(
     broken="From the start step on the loss is NaN, and every update is skipped.",
     place=Place.TRAINER,
     inject=inject,
-    strengths=(Strength("from step 60 on", 1.0),),
+    strengths=(Strength("from step 60 on", 1.0, why="waste: no step from there on changes a weight"),),
     roots=("D001",),
     allowed=("U001", "U008", "R010", "U007"),
     start=60,

@@ -35,7 +35,8 @@ FAULT = Fault(
     inject=inject,
     strengths=(Strength("refreshed every 20 steps", 20.0),),
     roots=("U005",),
-    allowed=("U003", "U002", "R010", "S001", "U010", "K001", "H003"),
+    signs=("U010",),
+    allowed=("U003", "U002", "R010", "S001", "K001", "H003"),
     fix="Recompute the old log-probabilities from the weights at hand before the first minibatch.",
     hidden=dict.fromkeys(
         ("trl", "verl", "chapter7"), "the ratio of the first minibatch is not logged: the loss explodes, and no more"

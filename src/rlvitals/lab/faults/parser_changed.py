@@ -24,8 +24,9 @@ FAULT = Fault(
     place=Place.REWARD,
     inject=inject,
     strengths=(Strength("from step 1 on", 1.0),),
-    roots=("R021", "R004", "R015", "R001", "T001"),
-    allowed=("S001", "R010", "R013", "U007", "U008", "K002", "S005", "U001", "R016", "R014", "R002", "H002"),
+    roots=("R021", "R004", "R015"),
+    signs=("R001", "T001"),
+    allowed=("S001", "R010", "R013", "U007", "U008", "K002", "S005", "R016", "H002"),
     fix="Parse what the policy writes now; log raw output and parsed answer side by side.",
     invariant=True,
 )

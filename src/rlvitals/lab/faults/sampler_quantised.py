@@ -24,10 +24,10 @@ FAULT = Fault(
     broken="The sampler's matrices are rounded to few bits, and nothing corrects for it.",
     place=Place.SAMPLER,
     inject=inject,
-    strengths=(Strength("4 bits", 4.0, Harm.NONE), Strength("3 bits", 3.0, Harm.MILD)),
-    roots=("Y002", "Y001", "O001"),
-    allowed=("Y001", "Y002", "Y003", "U006", "Y007", "E002", "E004", "R010", "S001", "H001", "H003", "H002", "R014",
-             "K001", "U002", "O002"),
+    strengths=(Strength("4 bits", 4.0, Harm.MILD), Strength("3 bits", 3.0)),
+    roots=("Y002",),
+    signs=("Y001", "Y003", "O001"),
+    allowed=("U006", "Y007", "E002", "E004", "R010", "S001", "H001", "H003", "H002", "R014", "K001", "U002", "O002"),
     hidden={"chapter7": "no statistic of sampler and trainer is logged"},
     fix="Sample in the precision that is trained, or correct with truncated importance weights.",
-)  # fmt: skip
+)

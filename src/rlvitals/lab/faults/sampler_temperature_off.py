@@ -27,12 +27,12 @@ FAULT = Fault(
     strengths=(
         Strength("temperature 2", 2.0),
         Strength("temperature 1.5", 1.5, Harm.NONE),
-        Strength("temperature 0.6", 0.6, Harm.NONE),
+        Strength("temperature 0.6", 0.6, Harm.MILD),
     ),
-    roots=("O001", "Y002", "Y001", "O007"),
-    allowed=("Y001", "Y002", "Y003", "E002", "E003", "E004", "K001", "H001", "H002", "H003", "R002", "R014",
-             "S001", "S009",
-             "R010", "O002", "L001", "L002", "U002", "U003", "U006", "Y007", "R001", "R004", "O003"),
+    roots=("O001", "O007", "C007"),
+    signs=("Y001", "Y002"),
+    allowed=("Y003", "E002", "E003", "E004", "K001", "H001", "H002", "H003", "R002", "R014", "S001", "S009", "R010",
+             "O002", "L001", "L002", "U002", "U003", "U006", "Y007", "R004"),
     hidden=dict.fromkeys(
         ("trl", "verl", "chapter7"),
         "the surprisal of the sampled tokens is not logged: a gap of the log-probabilities has many causes",

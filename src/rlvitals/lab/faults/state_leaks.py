@@ -29,8 +29,9 @@ FAULT = Fault(
     place=Place.ENVIRONMENT,
     inject=inject,
     strengths=(Strength("one episode back", 1.0, Harm.NONE),),
-    roots=("O006", "R020", "R015"),
-    allowed=("R010", "S001", "R002", "H001", "R014", "R021"),
+    roots=("O006",),
+    signs=("R020", "R015"),
+    allowed=("R010", "S001", "H001", "R014"),
     fix="Reset everything; replay episodes from their seeds: rlvitals audit replay.",
     hidden=dict.fromkeys(("trl", "verl", "chapter7"), "the order of episodes is not logged"),
 )

@@ -19,8 +19,8 @@ FAULT = Fault(
     inject=inject,
     strengths=(Strength("coefficient 0.1", 0.1, Harm.MILD), Strength("coefficient 1", 1.0, Harm.MILD)),
     roots=("K004",),
-    allowed=("K001", "R002", "R014", "R001", "S001", "E001", "E002", "E003", "E004", "L001", "L002", "L003", "L004",
-             "H001", "H002", "H003", "U002", "U003", "O002", "O003", "R010", "R013", "R004", "U010", "L005", "T001"),
+    allowed=("K001", "R002", "R014", "S001", "E001", "E002", "E003", "E004", "L001", "L002", "L003", "L004", "H001",
+             "H002", "H003", "U002", "U003", "O002", "O003", "R010", "R004", "U010"),
     settings={"recipe": "ch7-kl-k3"},
     hidden=dict.fromkeys(
         ("trl", "verl", "chapter7"), "neither the estimator of the KL term nor its value is logged"

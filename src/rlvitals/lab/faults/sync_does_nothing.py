@@ -25,9 +25,10 @@ FAULT = Fault(
     place=Place.SYNC,
     inject=inject,
     strengths=(Strength("never", 1.0),),
-    roots=("Y003", "Y001", "Y002"),
-    allowed=("Y001", "Y002", "Y003", "Y007", "U006", "E001", "E002", "E004", "K001", "H001", "H002", "H003", "R010",
-             "R002", "R014", "S001", "U002", "U003", "O001", "O002", "L001", "L002", "L003", "L004", "Y006", "U010"),
+    roots=("Y003", "Y001"),
+    signs=("Y002",),
+    allowed=("Y007", "U006", "E001", "E002", "E004", "K001", "H001", "H002", "H003", "R010", "R002", "R014", "S001",
+             "U002", "U003", "O002", "L001", "L002", "L003", "L004", "Y006", "U010"),
     hidden={"chapter7": "no statistic of sampler and trainer is logged"},
     fix="Compare a checksum of the weights on both sides after each push.",
 )  # fmt: skip

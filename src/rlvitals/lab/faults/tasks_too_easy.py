@@ -14,12 +14,13 @@ def inject(given: Injection) -> tuple[Config, Parts]:
 
 FAULT = Fault(
     name="tasks-too-easy",
-    broken="Every prompt is a sum of one digit, which the policy has learnt within a few steps.",
+    broken="Every prompt is a sum of one digit, which the policy solves from the first step on.",
     place=Place.TASK,
     inject=inject,
-    strengths=(Strength("1 digit", 1.0),),
-    roots=("T002", "R007", "S001", "R009"),
-    allowed=("S001", "R009", "R010", "U007", "U008", "K002", "H003"),
+    strengths=(Strength("1 digit", 1.0, why="waste: solved from the first step on, so that none teaches anything"),),
+    roots=("T002", "T004", "R007"),
+    signs=("R009",),
+    allowed=("S001", "R010", "U007", "U008", "K002", "H003"),
     fix="Train on a harder tier, or stop: the task is solved.",
     invariant=True,
     hidden=dict.fromkeys(

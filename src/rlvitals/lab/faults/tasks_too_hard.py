@@ -18,7 +18,7 @@ FAULT = Fault(
     place=Place.TASK,
     inject=inject,
     strengths=(Strength("4 digits", 4.0),),
-    roots=("T001", "T003", "R004"),
-    allowed=("S001", "R001", "R010", "R013", "U007", "U008", "K002", "S005", "U001"),
+    roots=("T001", "T003"),
+    allowed=("S001", "R001", "R010", "R013", "U007", "U008", "K002", "S005", "R004"),
     fix="Start with the tier that the policy solves now and then, or teach it first by supervised training.",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rlvitals.env import Item, Step, VerifierStatus
 from rlvitals.grpo.config import Config
 from rlvitals.grpo.parts import Parts
-from rlvitals.lab.fault import Fault, Harm, Injection, Place, Strength
+from rlvitals.lab.fault import Fault, Injection, Place, Strength
 from rlvitals.lab.faults.common import answering, chance, scored
 
 
@@ -23,9 +23,9 @@ FAULT = Fault(
     broken="A share of the verifications does not finish in time and counts as reward 0.",
     place=Place.REWARD,
     inject=inject,
-    strengths=(Strength("60% of the answers", 0.6, Harm.MILD),),
+    strengths=(Strength("60% of the answers", 0.6),),
     roots=("R017", "R011"),
-    allowed=("R010", "S001", "T001", "R001", "R014", "R003", "H001"),
+    allowed=("R010", "S001", "R014", "H001"),
     fix="A timeout is no wrong answer: leave the rollout out, and count it.",
     invariant=True,
     hidden=dict.fromkeys(("trl", "verl", "chapter7"), "the verifier's status is not logged"),

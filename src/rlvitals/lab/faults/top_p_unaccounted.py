@@ -25,9 +25,9 @@ FAULT = Fault(
     place=Place.SAMPLER,
     inject=inject,
     strengths=(Strength("top-p 0.7", 0.7),),
-    roots=("O001", "Y002", "C008", "O007"),
-    allowed=("Y001", "Y002", "Y003", "O002", "S001", "E001", "E002", "E004", "H001", "H002", "H003", "R010", "K001",
-             "U006"),
+    roots=("O001", "O007", "C008"),
+    signs=("Y001", "Y002"),
+    allowed=("Y003", "O002", "S001", "E001", "H001", "H002", "H003", "R010", "K001", "U006"),
     hidden={"chapter7": "no statistic of sampler and trainer is logged"},
     fix="Sample with top-p 1, or keep the mask of what could be drawn and score under it (--recipe ch7-keep-mask).",
-)  # fmt: skip
+)

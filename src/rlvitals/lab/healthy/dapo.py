@@ -1,4 +1,4 @@
-"""Entropy may rise: clip-higher, dead groups dropped."""
+"""A higher upper clip, dead groups drawn again: entropy falls all the same."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from rlvitals.lab.fault import Healthy
 
 HEALTHY = Healthy(
     name="dapo",
-    hard="Entropy may rise: clip-higher, dead groups dropped.",
+    hard="A higher upper clip, dead groups drawn again: entropy falls all the same.",
     settings={"recipe": "dapo"},
 )
