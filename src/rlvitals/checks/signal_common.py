@@ -251,7 +251,7 @@ def _standing(view: View) -> Standing:
 
 
 def _full_marks(view: View, level: float) -> bool:
-    """True for a reward within 0 and 1 that is near 1 and was well below: a steep start hides that gain in its noise."""
+    """True for a reward within 0 and 1, near 1 now and well below before: a steep start hides that gain."""
     low, _, high, _ = view.extremes("reward_mean")
     return low >= 0.0 and high <= 1.0 and level >= FULL and low <= level - ROSE
 
