@@ -192,3 +192,10 @@ def test_importing_the_monitor_pulls_numpy_and_orjson_alone() -> None:
     )
     out = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
     assert set(ast.literal_eval(out)) <= {"numpy", "orjson", "rlvitals"}, out
+
+
+def test_a_mean_reward_of_a_held_out_set_is_no_accuracy() -> None:
+    monitor = Monitor(trainer="verl")
+    for step in range(1, 7):
+        monitor.log(step, {"critic/score/mean": 0.1 * step, "val/test_score/openai/gsm8k": 0.5})
+    assert {n: held.metric for n, held in monitor._rows.engine.evals.items()} == {"openai/gsm8k": "reward"}

@@ -188,10 +188,14 @@ def _derive(
 
 @dataclass(frozen=True, slots=True)
 class MappedRow:
-    """One live row; a non-finite value is flagged in `values`, not stored."""
+    """One live row; a non-finite value is flagged in `values`, not stored.
+
+    kinds: what each held-out score is, "accuracy" or "reward", by the same names as `evals`.
+    """
 
     values: Mapping[str, float]
     evals: Mapping[str, float]
+    kinds: Mapping[str, str]
 
 
 class RowMapper:
@@ -207,6 +211,7 @@ class RowMapper:
         """Return the canonical values of one row; nested dicts must be flattened by the caller."""
         values: dict[str, float] = {}
         evals: dict[str, float] = {}
+        kinds: dict[str, str] = {}
         seen: dict[str, float] = {}
         for key, item in self._summed(raw).items() if self._sums else raw.items():
             value = item if type(item) is float else number(item, key)
@@ -221,8 +226,9 @@ class RowMapper:
                     self._store(rule, value, values)
             elif rule.kind is Kind.EVAL and math.isfinite(value):
                 evals[rule.metric] = self._fraction(rule, rule.scale * value, "success_frac")
+                kinds[rule.metric] = "accuracy" if rule.eval_key is None else rule.eval_key.metric
         self._derive(seen, values)
-        return MappedRow(values, evals)
+        return MappedRow(values, evals, kinds)
 
     def estimator(self, metric: str) -> str:
         """Return the estimator of a series as its key or derivation says, "" when they do not."""

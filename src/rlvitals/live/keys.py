@@ -94,7 +94,7 @@ class Keys:
         """Return the canonical values and held-out scores of one call."""
         row = self._mapper.map_row(raw)
         self.logged.update(row.values)
-        return MappedRow(self.bounded(row.values, step), row.evals)
+        return MappedRow(self.bounded(row.values, step), row.evals, row.kinds)
 
     def kl_estimator(self) -> str:
         """Return the estimator of the logged KL to the reference ("k3" ...), "" when neither key nor config says it."""

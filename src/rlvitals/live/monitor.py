@@ -160,7 +160,7 @@ class Monitor:
         raw.pop("step", None)
         self._rows.take(at, dict(row.values), {"step": at, **history.plain(raw)})
         for name, score in row.evals.items():
-            self._score((name, at, score, math.nan, 0, "accuracy"))
+            self._score((name, at, score, math.nan, 0, row.kinds[name]))
         return self._new()
 
     @never_raises(None)

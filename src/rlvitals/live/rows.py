@@ -177,7 +177,7 @@ class Rows:
         def canonical(step: int, raw: Mapping[str, Any]) -> Mapping[str, float]:
             row = self._keys.canonical(self._keys.numbers(raw, step), step)
             for name, score in row.evals.items():
-                scores[name, step] = (name, step, score, math.nan, 0, "accuracy")
+                scores[name, step] = (name, step, score, math.nan, 0, row.kinds[name])
             return row.values
 
         self.segments = (*self._adopted, *found.segments)
