@@ -27,6 +27,10 @@ def test_no_drift() -> None:
     assert docs.drift() == "", "run: python tools/docs.py"
 
 
+def test_no_page_holds_a_path_of_this_machine(made: dict[str, str]) -> None:
+    assert [name for name, page in made.items() if str(Path(docs.__file__).resolve().parent.parent) in page] == []
+
+
 def test_every_check_has_a_page_with_its_limits_and_is_in_the_index(made: dict[str, str]) -> None:
     for check in CHECKS:
         page = made[f"checks/{check.id}-{check.name}.md"]

@@ -20,7 +20,7 @@ PLAY_HELP = "Play another recording (rlvitals lab show FAULT --record FILE)."
 
 def demo(
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where the HTML report goes.")] = DEFAULT_OUT,
-    play: Annotated[Path, typer.Option("--play", metavar="FILE", help=PLAY_HELP, show_default=False)] = RECORDING,
+    play: Annotated[Path | None, typer.Option("--play", metavar="FILE", help=PLAY_HELP)] = None,
     speed: Annotated[float, typer.Option("--speed", metavar="X", min=0.0, help=SPEED_HELP)] = 1.0,
     report_only: Annotated[bool, typer.Option("--report-only", help="Play nothing.")] = False,
 ) -> None:
@@ -34,7 +34,7 @@ def demo(
     from rlvitals.ingest import load
 
     if not report_only:
-        _play(play, speed)
+        _play(play or RECORDING, speed)
     diagnosis = diagnose(load(example()))
     sys.stdout.write(render(diagnosis, "terminal").decode())
     sys.stdout.flush()
