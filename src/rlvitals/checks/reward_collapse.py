@@ -35,6 +35,12 @@ from rlvitals.view import Trace, View
 
 QUICK = 2  # points that a fall in one step may take: a row may hold part of it (definition)
 BLOCK = 20  # logged values in the stretches compared: now, and the best earlier one
+WHAT = {
+    "policy": "and stays there",
+    "outage": "in one step, to a constant: an environment or verifier outage",
+    "sudden": "within one step: environment, tool or verifier broke there, or one update broke the policy",
+}
+"""What a fall is called, by variant."""
 
 
 def best_block(trace: Trace, k: int) -> tuple[float, int, np.ndarray]:
@@ -69,18 +75,12 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     onset, quick = find_onset(trace, at, best, float(values.mean()))
     flat = bool(np.ptp(values) == 0.0)
     steady = float(np.std(earlier)) < limits["steady"].value * lost  # else a step is within the noise of the level
-    outage = quick and flat and steady
-    sudden = quick and steady and not flat
-    what = "and stays there"
-    if outage:
-        what = "in one step, to a constant: an environment or verifier outage"
-    elif sudden:
-        what = "within one step: environment, tool or verifier broke there, or one update broke the policy"
+    variant = "policy" if not (quick and steady) else "outage" if flat else "sudden"
     return Fired(
         Finding(
-            f"The reward fell from {fmt(best)} to {fmt(float(values.mean()))} {what}",
-            Action.FIX if outage else Action.STOP,
-            Confidence.HIGH if flat or (quick and steady) else Confidence.MEDIUM,
+            f"The reward fell from {fmt(best)} to {fmt(float(values.mean()))} {WHAT[variant]}",
+            Action.FIX if variant == "outage" else Action.STOP,
+            Confidence.HIGH if flat or variant != "policy" else Confidence.MEDIUM,
             onset,
             (
                 Evidence(
@@ -96,7 +96,7 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
                     best,
                 ),
             ),
-            "outage" if outage else "sudden" if sudden else "policy",
+            variant,
         )
     )
 

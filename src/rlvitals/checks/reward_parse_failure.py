@@ -43,7 +43,8 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
             f"limit {watch.value:.0%}" + (", and falling" if falling else "")
         )
     most = level.mean >= act.value
-    limit, none_right = act if most else watch, _none_right(view, level, limits["parsed_right"]) if most else None
+    limit = act if most else watch
+    none_right = _none_right(view, level, limits["parsed_right"]) if most else None
     sure = most and not falling and none_right is None
     text = f"{level.mean:.0%} of the answers cannot be parsed"
     if none_right is not None:

@@ -98,11 +98,9 @@ def _or_solved(wanted: Verify, values: Float64, view: View) -> tuple[State, str]
     reward = view.recent("reward_mean")[1]
     third = reward.size // 3
     rises = third > 0 and stats.change(reward[:third], reward[-third:], z=2.6).low > 0
-    return (
-        (State.NO_DATA, "; the reward rises: without a held-out score this may be a task that is being solved")
-        if (rises)
-        else (State.FAILS, "")
-    )
+    if not rises:
+        return State.FAILS, ""
+    return State.NO_DATA, "; the reward rises: without a held-out score this may be a task that is being solved"
 
 
 def _course(wanted: Verify, steps: Int64, values: Float64, needed: int, view: View) -> Item:
