@@ -20,7 +20,7 @@ PACKAGE = SRC / "rlvitals"
 MODEL = frozenset({"schema", "errors"})
 JUDGE = MODEL | {"metrics", "stats", "onsets", "shares", "store", "view", "check", "auditresults"}
 ENGINE = JUDGE | {"checks", "blind", "engine"}
-ANSWER = ENGINE | {"diagnosis", "plan", "rollback", "conclude"}
+ANSWER = ENGINE | {"diagnosis", "plan", "rollback", "logline", "conclude"}
 INGEST = MODEL | {"metrics", "runconfig", "settings", "auditresults"}
 ALLOWED: dict[str, frozenset[str]] = {
     "schema": frozenset(),
@@ -46,6 +46,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "checks": JUDGE | {"rlvitals"},
     "blind": JUDGE,
     "engine": JUDGE | {"blind"},
+    "logline": JUDGE | {"blind"},
     "diagnosis": JUDGE | {"engine"},
     "plan": JUDGE | {"diagnosis"},
     "rollback": JUDGE | {"checks", "diagnosis"},

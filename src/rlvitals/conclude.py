@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rlvitals.blind import rollouts_read
 from rlvitals.check import (
     MOVES,
     SEVERITY,
@@ -34,6 +33,7 @@ from rlvitals.diagnosis import (
     RuledOut,
 )
 from rlvitals.engine import Examination, Incident, run_engine
+from rlvitals.logline import log_lines
 from rlvitals.plan import MIN_ROWS, make_plan
 from rlvitals.rollback import NOTHING, rollback_target
 from rlvitals.schema import EventKind, Run
@@ -302,21 +302,10 @@ def blind_spots(examination: Examination, by_id: Mapping[str, Check], view: View
     out = []
     for i, outcome in examination.outcomes.items():
         if isinstance(outcome, NoData):
-            how = _how_to_log((*outcome.missing, *outcome.unmeasured), view)
+            how = log_lines((*outcome.missing, *outcome.unmeasured), view)
             family = by_id[i].family.label
             out.append(BlindSpot(i, by_id[i].name, family, outcome.missing, how, outcome.reason, outcome.few))
     return tuple(sorted(out, key=lambda b: (by_id[b.id].family, b.id)))
-
-
-def _how_to_log(missing: Sequence[str], view: View) -> tuple[str, ...]:
-    """Return the lines that make this trainer log what is missing.
-
-    All rollout facts come from one dump: where one was read, the line that writes it is of no use.
-    """
-    lines = view.trainer.how_to_log
-    rollouts = "" if rollouts_read(view) else "rollouts"
-    wanted = dict.fromkeys(rollouts if m.startswith("rollouts/") else m for m in missing)
-    return tuple(lines[m] for m in wanted if m in lines)
 
 
 def ruled_out(examination: Examination, by_id: Mapping[str, Check], causes: Sequence[Cause]) -> tuple[RuledOut, ...]:

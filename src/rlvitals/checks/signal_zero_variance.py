@@ -28,7 +28,8 @@ from rlvitals.check import (
     Threshold,
     Verify,
 )
-from rlvitals.checks.common import RECENT, fmt
+from rlvitals.checks import mastery
+from rlvitals.checks.common import RECENT, SLOW_ROWS, fmt
 from rlvitals.checks.signal_common import Standing, Tied, level_onset, span, standing, tied_groups
 from rlvitals.schema import Float64
 from rlvitals.view import View
@@ -47,15 +48,14 @@ METRICS = ("zero_variance_frac", "all_wrong_frac", "advantage_std", "reward_std"
 
 def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     tied = tied_groups(view)
-    needed = MIN_ONE_GROUP if view.config.prompts_per_step == 1 else MIN_ROWS
+    needed = _needed(view)
     if tied is None or tied.size < MIN_ALL_TIED:
         there = tuple(m for m in METRICS if view.has(m))
         return NoData(there or METRICS, f"{needed} values of one are needed")
     if tied.size < needed and not np.all(tied.values >= ALL_TIED):
         return NoData((tied.source,), f"{tied.size} values; {needed} are needed")
     share, low = _share(tied.values, Z)
-    half, most = limits["tied_share"], limits["tied_most"]
-    law = _law(view)
+    half, law = limits["tied_share"], _law(view)
     at_least = "" if tied.exact else "at least "
     shown = (
         f"{at_least}{share:.0%} of the groups had no reward differences over steps {span(tied.steps)[0]}-"
@@ -63,34 +63,43 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     )
     if low <= half.value:
         return Clear(f"{shown}; limit {half}")
-    stand = standing(view)
+    return Fired(_finding(view, tied, (share, low), shown, limits))
+
+
+def _finding(
+    view: View, tied: Tied, found: tuple[float, float], shown: str, limits: Mapping[str, Threshold]
+) -> Finding:
+    (share, low), most, stand = found, limits["tied_most"], standing(view)
     variant = _variant(view, stand)
     onset = level_onset(tied.trace, view.first_seen(METRICS[0] if tied.source == METRICS[0] else "reward_mean"))
-    lasting = share >= most.value and _lasts(view, onset, limits)
-    enough = tied.size >= needed or tied.size * (view.config.prompts_per_step or 1) >= ENOUGH_GROUPS
+    limit = most if share >= most.value else limits["tied_share"]
+    text = f"{shown}; lower bound {low:.0%}; limit {limit}"
+    first = Evidence(tied.source, text, share, "share of groups", span(tied.steps), limit, ">", _early(tied))
+    what = f"{'' if tied.exact else 'at least '}{share:.0%} of the groups give no learning signal"
+    what += (f", {variant}" if variant else "") + _useful(view, share)
+    if share >= most.value and _lasts(view, onset, limits) and _stuck(view, tied, share, stand, variant, limits):
+        evidence = (first, _not_rising(view, stand, limits))
+        return Finding(what, Action.ADJUST, Confidence.HIGH, onset, evidence, variant)
+    solved = mastery.confirmed(view) if variant == "all right" and share < most.value else None
+    if solved is not None:
+        what += ", as the task is mastered"
+        return Finding(what, Action.NOTE, Confidence.HIGH, onset, (first, solved), variant)
+    return Finding(what, Action.WATCH, Confidence.MEDIUM, onset, (first,), variant)
+
+
+def _stuck(
+    view: View, tied: Tied, share: float, stand: Standing, variant: str, limits: Mapping[str, Threshold]
+) -> bool:
+    """True when nothing says that the tied groups are on their way to be mixed, or solved."""
+    enough = tied.size >= _needed(view) or tied.size * (view.config.prompts_per_step or 1) >= ENOUGH_GROUPS
     learns = stand.rising or (share < limits["tied_nearly_all"].value and stand.slope_z > limits["hint_z"].value)
-    act = lasting and enough and not stand.solved and not learns and variant != "all right"
-    limit = most if share >= most.value else half
-    evidence = [
-        Evidence(
-            metric=tied.source,
-            text=f"{shown}; lower bound {low:.0%}; limit {limit}",
-            observed=share,
-            unit="share of groups",
-            steps=span(tied.steps),
-            threshold=limit,
-            comparison=">",
-            before=_early(tied),
-        )
-    ]
-    if act:
-        evidence.append(_not_rising(view, stand, limits))
-    useful = _useful(view, share)
-    summary = (
-        f"{at_least}{share:.0%} of the groups give no learning signal" + (f", {variant}" if variant else "") + useful
-    )
-    action, confidence = (Action.ADJUST, Confidence.HIGH) if act else (Action.WATCH, Confidence.MEDIUM)
-    return Fired(Finding(summary, action, confidence, onset, tuple(evidence), variant))
+    if variant == "all right" or stand.solved or learns or not enough:
+        return False
+    return not (variant == "all wrong" and _may_take_off(view, tied, limits))
+
+
+def _needed(view: View) -> int:
+    return MIN_ONE_GROUP if view.config.prompts_per_step == 1 else MIN_ROWS
 
 
 def _lasts(view: View, onset: Onset, limits: Mapping[str, Threshold]) -> bool:
@@ -104,6 +113,14 @@ def _lasts(view: View, onset: Onset, limits: Mapping[str, Threshold]) -> bool:
     since = min(int(np.searchsorted(longer.steps, onset.first)), max(longer.size - RECENT, 0))
     share, low = _share(longer.values[since:], Z_STRICT)
     return share >= limits["tied_most"].value and low >= limits["tied_lower"].value
+
+
+def _may_take_off(view: View, tied: Tied, limits: Mapping[str, Threshold]) -> bool:
+    """True when a task too hard so far was solved now and then, and the run is too short for that to grow (as T001)."""
+    low, _, high, _ = view.extremes("reward_mean")
+    at_first = _early(tied)
+    from_the_first = at_first is not None and at_first >= limits["tied_most"].value
+    return from_the_first and low < high and view.count("reward_mean") < SLOW_ROWS
 
 
 def _share(values: Float64, z: float) -> tuple[float, float]:
@@ -238,9 +255,13 @@ CHECK = Check(
     leads_to=("S005", "U008", "R010", "K002", "U007"),
     look_alikes=(
         LookAlike("One group per step: std 0 in many steps", "the share over at least 32 groups"),
-        LookAlike("The task is nearly solved, most groups are all right", "the reward is at its top"),
+        LookAlike(
+            "The task is nearly solved, most groups are all right", "the reward is at its top, or held-out rose with it"
+        ),
         LookAlike("Small groups at an extreme pass rate", "the finite-group law p^G + (1-p)^G"),
-        LookAlike("A hard task before it takes off", "the reward rises"),
+        LookAlike(
+            "A hard task before it takes off", "the reward rises, or it was solved now and then within 60 logged rows"
+        ),
     ),
     patience=2,
     sources=(

@@ -31,13 +31,12 @@ from rlvitals.check import (
     Verify,
 )
 from rlvitals.checks import companions
-from rlvitals.checks.common import RECENT, fmt, now, rollouts_per_row, shift, tied_share
+from rlvitals.checks.common import RECENT, SLOW_ROWS, fmt, now, rollouts_per_row, shift, tied_share
 from rlvitals.checks.scale import reward_scale
 from rlvitals.view import View
 
 MIN_ROWS = 6
 FULL_ROWS = 20  # below this only a run without a single success is judged
-SLOW_ROWS = 60  # below this a run with a success now and then may take off (docs/measurements.md: Hard healthy runs)
 
 
 @dataclass(frozen=True, slots=True)

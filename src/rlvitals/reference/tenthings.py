@@ -11,6 +11,7 @@ from rlvitals.diagnosis import Diagnosis
 from rlvitals.ingest.adapter import Adapter
 from rlvitals.ingest.generic import ADAPTER as GENERIC
 from rlvitals.ingest.generic import guess
+from rlvitals.logline import BY_HAND
 from rlvitals.reference.words import how_to_log
 from rlvitals.schema import Run
 
@@ -162,20 +163,13 @@ def log_line(sources: tuple[str, ...], adapter: Adapter | None) -> str:
             found = how_to_log(known, key) if known is not None else None
             if found:
                 return found
-    return _BY_HAND.get(sources[0]) or _own_line(sources[0])
+    return BY_HAND.get("config" if sources[0].startswith("config:") else sources[0]) or _own_line(sources[0])
 
 
 VERSIONS = (
     'in rlvitals.toml beside the run: `[config.versions]`, then `environment = "..."` and `reward = "..."`, '
     "written by the launch script"
 )  # no trainer keeps them where a log reader finds them
-_BY_HAND = {
-    "rollouts": "write one JSON line per rollout: step, prompt id, group id, reward, raw verifier output, tokens, "
-    "stop reason, policy version, text",
-    "evals": "evaluate a fixed held-out set every 20 to 50 steps, or pass `--evals NAME=FILE`",
-    "config:temperature": "keep the config file beside the log, or set it in rlvitals.toml under `[config]`",
-    "config:token_budget": "keep the config file beside the log, or set it in rlvitals.toml under `[config]`",
-}
 
 
 def _own_line(source: str) -> str:
