@@ -173,7 +173,7 @@ def test_kept_results_become_text_and_pages(tmp_path: Path) -> None:
     )
     text = summary(made, 132)
     assert "2 runs of 1 fault, seeds 0, 1; 2 controls; 1 healthy run; 300 steps with nothing broken" in text
-    assert re.search(r"\n  cause or its direct sign first at the end  +50\.0% \(1 of 2, 95% 9% to 91%\)\n", text)
+    assert re.search(r"\n  cause or its direct sign first at the end  +50\.0% \(1 of 2; 9-91%\)\n", text)
     assert "1 run of 1 fault, seed 0; 2 controls; no healthy runs; " in size(
         kept(result("broken", "much", 0, both(heard(["R001"]))))
     )

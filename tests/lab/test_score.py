@@ -249,15 +249,15 @@ def test_damage_is_what_lasts(own: list[float], start: int, step: int) -> None:
 
 
 def test_shares_rates_and_medians_in_words() -> None:
-    assert str(share([True, False, True, True])) == "75.0% (3 of 4, 95% 30% to 95%)"
+    assert str(share([True, False, True, True])) == "75.0% (3 of 4; 30-95%)"
     assert str(share([])) == "none to judge"
-    assert str(Rate(2, 40_000)) == "0.50 (2 in 40,000 steps, 95% 0.06 to 1.81)"
+    assert str(Rate(2, 40_000)) == "0.50 (2 in 40,000 steps; 0.06-1.81)"
     assert Rate(0, 10_000).interval == pytest.approx((0.0, 3.69), abs=0.03)  # exact: 3.689
     assert str(Rate(0, 0)) == "no steps to judge"
     assert str(Middle((5.0, 10.0, math.inf, math.nan))) == (
-        "10 steps (95% 5 to never; nine in ten: never; 3 runs, never in 1)"
+        "10 steps (5 to never; nine in ten: never; 3 runs, never in 1)"
     )
-    assert str(Middle((5.0,))) == "5 steps (95% 5 to 5; nine in ten: 5 steps; 1 run)"
+    assert str(Middle((5.0,))) == "5 steps (5 to 5; nine in ten: 5 steps; 1 run)"
     assert math.isnan(Middle(()).median)
     assert str(Mean(())) == "none to judge"
 

@@ -35,7 +35,7 @@ class Share:
         if not self.of:
             return "none to judge"
         low, high = self.interval
-        return f"{self.value:.1%} ({self.hits} of {self.of}, 95% {low:.0%} to {high:.0%})"
+        return f"{self.value:.1%} ({self.hits} of {self.of}; {100 * low:.0f}-{high:.0%})"
 
 
 def share(hits: Iterable[bool]) -> Share:
@@ -70,7 +70,7 @@ class Rate:
         if not self.steps:
             return "no steps to judge"
         low, high = self.interval
-        return f"{self.value:.2f} ({self.events} in {self.steps:,} steps, 95% {low:.2f} to {high:.2f})"
+        return f"{self.value:.2f} ({self.events} in {self.steps:,} steps; {low:.2f}-{high:.2f})"
 
 
 def bootstrap(values: Sequence[float], statistic: Callable[[Sequence[float]], float]) -> tuple[float, float]:
@@ -123,7 +123,7 @@ class Middle:
         tail = f", never in {never}" if never else ""
         low, high = (_bare(v) for v in self.interval)
         runs = counted(len(known), "run")
-        return f"{steps(self.median)} (95% {low} to {high}; nine in ten: {steps(self.quantile(0.9))}; {runs}{tail})"
+        return f"{steps(self.median)} ({low} to {high}; nine in ten: {steps(self.quantile(0.9))}; {runs}{tail})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class Mean:
         if not self.values:
             return "none to judge"
         low, high = self.interval
-        return f"{self.value:.0%} (95% {low:.0%} to {high:.0%})"
+        return f"{self.value:.0%} ({100 * low:.0f}-{high:.0%})"
 
 
 def _bare(value: float) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from rlvitals.lab.about import About
 from rlvitals.lab.figures import steps
 from rlvitals.lab.kept import Kept
-from rlvitals.lab.page import figures, size, title
+from rlvitals.lab.page import RANGES, figures, size, title
 from rlvitals.lab.pagefaults import right_cell
 from rlvitals.lab.score import grouped, judged, layouts_of, matrix, peer_scores, variant_names
 from rlvitals.lab.targets import targets
@@ -26,6 +26,7 @@ def html(kept: Kept) -> str:
     return environment.from_string(text).render(
         made=kept.made,
         size=size(kept),
+        ranges=RANGES,
         targets=targets(kept),
         layouts=[(name, title(name)) for name in layouts],
         tables=[(m, called, _table(kept, m, layouts)) for m, called in {"": "", **variant_names(kept)}.items()],

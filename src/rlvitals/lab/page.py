@@ -26,6 +26,7 @@ from rlvitals.report.words import counted
 
 TITLE = {"own": "own log", "trl": "TRL", "verl": "verl", "chapter7": "chapter 7"}
 MADE = "Made by `rlvitals lab score` from committed results; do not edit."
+RANGES = "In brackets: how many of how many; the 95% interval."
 
 
 def title(layout: str) -> str:
@@ -41,7 +42,7 @@ def summary(kept: Kept, width: int = WIDTH) -> str:
             shown = cells(figures(kept, layout, more), width)
             lines += ["", *wrap(title(layout) + (f", {called}" if more else ""), width), *shown] if shown else []
     if rows_of(kept, "", *Kind) and (found := targets(kept)):
-        lines += ["", "Asked for", *cells([(t.verdict, f"{t.asked}: {t.found}") for t in found], width)]
+        lines += ["", RANGES, "", "Asked for", *cells([(t.verdict, f"{t.asked}: {t.found}") for t in found], width)]
     return "\n".join(lines)
 
 
@@ -137,7 +138,7 @@ def markdown(kept: Kept) -> str:
 def scoreboard(kept: Kept) -> Page:
     """Return the whole scoreboard."""
     date = kept.made.get("date", "")
-    lead = f"{MADE} {size(kept)}.{f' {date}.' if date else ''} rlvitals {kept.made.get('rlvitals', '')}."
+    lead = f"{MADE} {size(kept)}.{f' {date}.' if date else ''} rlvitals {kept.made.get('rlvitals', '')}. {RANGES}"
     return page("Scoreboard of the fault lab", lead, *_sections(kept))
 
 
