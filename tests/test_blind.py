@@ -152,3 +152,10 @@ def test_every_report_says_it() -> None:
         assert "2 checks have too little to judge" in said
         assert "6 of 60 values of r; 6 of 20 values of s" in said
         assert "lack" not in said.split("too little to judge")[1].split("second: k is 0")[0]
+
+
+@pytest.mark.parametrize("check_id", ["S001", "S005"])
+def test_a_share_that_is_a_sum_of_two_is_not_called_missing_by_its_words(check_id: str) -> None:
+    check = next(c for c in CHECKS if c.id == check_id)
+    found = answer(run(15, all_wrong_frac=0.3, all_right_frac=0.2, reward_mean=0.4, grad_norm=0.3), check)
+    assert not [m for m in found.missing if "all_" in m], found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from rlvitals.check import (
     Action,
@@ -61,11 +62,17 @@ def fault(
 
 
 def diagnosed(
-    *checks: Check, rows: int = 100, events: tuple[Event, ...] = (), config: RunConfig | None = None
+    *checks: Check,
+    rows: int = 100,
+    events: tuple[Event, ...] = (),
+    config: RunConfig | None = None,
+    first: int = 1,
+    base: int = 1,
 ) -> Diagnosis:
     run = Run(
-        "r", np.arange(1, rows + 1), {"reward_mean": np.linspace(0, 1, rows), "step_time_s": np.full(rows, 36.0)},
-        trainer=TRAINER, events=events, config=config or RunConfig(),
+        "r", np.arange(first, first + rows),
+        {"reward_mean": np.linspace(0, 1, rows), "step_time_s": np.full(rows, 36.0)},
+        trainer=replace(TRAINER, step_base=base), events=events, config=config or RunConfig(),
     )  # fmt: skip
     return conclude(run_engine(run, checks).examine(), checks, name="r")
 
@@ -93,6 +100,18 @@ def test_no_update_explains_what_the_rollouts_of_the_first_step_showed() -> None
     at_once, later = fault("S1", Family.SIGNAL, (1, 1)), fault("S1", Family.SIGNAL, (1, 4))
     assert [c.id for c in diagnosed(update, at_once).causes] == ["S1", "U1"]
     assert [c.id for c in diagnosed(update, later).causes] == ["U1"]
+
+
+@pytest.mark.parametrize(
+    ("first", "base", "start"), [(1, 1, 1), (0, 1, 0), (0, 0, 0), (1, 0, 0), (50, 1, 1), (50, 0, 0)]
+)
+def test_the_first_step_is_counted_as_the_run_counts_it(first: int, base: int, start: int) -> None:
+    update = fault("U1", Family.UPDATE, (start + 1, start + 1), leads_to=("S1",))
+    at_once = fault("S1", Family.SIGNAL, (start, start))
+    between = fault("S1", Family.SIGNAL, (start, start + 1))
+    assert names(diagnosed(update, between, first=first, base=base)) == [("U1", ["S1"])]
+    early = fault("U1", Family.UPDATE, (start, start), leads_to=("S1",))
+    assert names(diagnosed(early, at_once, first=first, base=base)) == [("S1", []), ("U1", [])]
 
 
 def test_overlapping_onsets_leave_the_graph_to_decide() -> None:
@@ -239,3 +258,32 @@ def test_blind_spots_say_how_to_log_in_this_trainer() -> None:
     found = diagnosed(blind)
     assert found.blind_spots[0].how_to_log == ("set beta > 0",)
     assert found.coverage.blind_families == ("leash",)
+
+
+def rows_wanted(found: np.ndarray, step: np.ndarray | None = None) -> str:
+    run = Run(
+        "r", np.arange(1, found.size + 1) if step is None else step, {"reward_mean": found, "loss": found * 0 + 1}
+    )
+    run = replace(run, columns={**run.columns, "loss": np.ones(found.size)})
+    return conclude(run_engine(run, ()).examine(), (), name="r").plan[0].text
+
+
+def test_the_steps_still_needed_go_by_the_rows_that_have_a_reward() -> None:
+    tenth = np.full(120, np.nan)
+    tenth[9::10] = 0.4
+    assert rows_wanted(tenth) == (
+        "Let it train for 80 more steps: 12 rows have a reward, one row in 10, and 20 are needed."
+    )
+    third = np.full(30, np.nan)
+    third[::3] = 0.4
+    assert rows_wanted(third).startswith("Let it train for 30 more steps: 10 rows have a reward, one row in 3,")
+    assert rows_wanted(np.full(12, 0.4)) == "Let it train for 8 more steps: 12 rows have a reward, and 20 are needed."
+    assert rows_wanted(np.r_[np.full(30, np.nan), np.full(12, 0.4)]).startswith("Let it train for 8 more steps")
+    assert rows_wanted(np.r_[np.full(14, np.nan), 0.4]).startswith(
+        "Let it train for 285 more steps: 1 row has a reward"
+    )
+    sparse = rows_wanted(tenth, np.arange(5, 605, 5))
+    assert sparse.startswith("Log every step: this log has one row per 5 steps; 12 rows have a reward, one row in 10,")
+    rare = np.full(1500, np.nan)
+    rare[::100] = 0.4
+    assert rows_wanted(rare).startswith("Let it train for 500 more steps: 15 rows have a reward, one row in 100,")

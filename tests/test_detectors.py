@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlvitals.check import Check, Fired
-from rlvitals.checks import entropy_collapse, entropy_runaway, kl_runaway
-from rlvitals.engine import Engine, is_look, look_interval
-from rlvitals.schema import UNKNOWN_TRAINER, RunConfig
+from rlvitals.check import Check, Clear, Fired, Outcome
+from rlvitals.checks import entropy_collapse, entropy_runaway, kl_runaway, reward_collapse
+from rlvitals.engine import Engine, is_look, look_interval, run_engine
+from rlvitals.schema import UNKNOWN_TRAINER, Run, RunConfig
+from tests.series import series
 
 # series, metric, check, a lag of looks: the engine looks every 5 rows, the reference on its own geometric grid for KL
 ALARMS = (
@@ -68,3 +69,35 @@ def test_explosion_is_seen_and_the_others_are_not(vectors: dict[str, Any]) -> No
     start = np.median(values[:20])
     above = [n for n in range(60, 241, 5) if np.median(values[n - 9 : n]) > max(3 * start, start + 1)]
     assert alarms["entropy_explode"] == above[0] - 1
+
+
+def reward_collapse_of(text: str) -> Outcome:
+    values = series(text, seed="reward_mean")
+    run = Run("r", np.arange(1, values.size + 1), {"reward_mean": values})
+    return run_engine(run, (reward_collapse.CHECK,)).examine().outcomes["R002"]
+
+
+def test_a_fall_that_may_be_noise_is_not_cleared_by_the_share_it_has_passed() -> None:
+    found = reward_collapse_of("(1, 1, 0) x20; (0, 0, 0, 0, 1) x4")
+    assert isinstance(found, Clear)
+    assert "not sure" in found.because
+
+
+@pytest.mark.parametrize("rows", range(440, 900, 20))
+def test_a_sudden_fall_is_one_whenever_the_log_ends_while_its_rows_are_kept(rows: int) -> None:
+    found = reward_collapse_of(f"0.3->0.7 x300 ~0.02; 0.7 x100 ~0.02; 0.05 x{rows - 400} ~0.02")
+    assert isinstance(found, Fired)
+    assert found.finding.variant == "sudden"
+    assert "between steps 400 and 401" in found.finding.summary
+
+
+@pytest.mark.parametrize("rows", [500, 700, 1200, 2400, 5000])  # later its blocks hold the climb before it as well
+@pytest.mark.parametrize(("over", "variant"), [(1, "outage"), (14, "policy"), (60, "policy")])
+def test_a_fall_to_a_constant_is_called_the_same_whenever_the_log_ends(rows: int, over: int, variant: str) -> None:
+    values = series("0.3->0.7 x100 ~0.02; 0.7 x290 ~0.02", seed="reward_mean")
+    values = np.concatenate([values, np.linspace(0.7, 0, over + 1)[1:], np.zeros(rows - 390 - over)])
+    found = reward_collapse_of(",".join(f"{v:.6f}" for v in values))
+    assert isinstance(found, Fired)
+    assert found.finding.variant == variant
+    assert found.finding.onset.first <= 390 + over
+    assert found.finding.onset.last >= 390

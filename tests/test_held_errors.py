@@ -9,7 +9,7 @@ import pytest
 
 from rlvitals.check import Onset, Plan, Remedy, Rollback, Verify
 from rlvitals.checks.companions import heldout_fell
-from rlvitals.checks.held import LEAST_ERROR, errors, known_errors
+from rlvitals.checks.held import LEAST_ERROR, apparent_items, climb, drop, errors, known_errors
 from rlvitals.engine import run_engine
 from rlvitals.rollback import rollback_target
 from rlvitals.schema import Evals, Event, EventKind, Run
@@ -57,3 +57,59 @@ def test_a_checkpoint_ties_within_the_same_error(scores: list[float], items: int
     plan = Plan((Remedy("mend it"),), (Verify("see"),), Rollback.BEFORE_ONSET)
     found = rollback_target(plan, Onset(45, 45), view(held(scores, items=items), saved=(10, 20, 30, 40)))
     assert found.step == step
+
+
+@pytest.mark.parametrize(
+    ("scores", "items"),
+    [
+        ([0.5, 0.6, 0.6, 0.55], 20),
+        ([0.5, 0.625, 0.375], 8),
+        ([0.3333, 0.4667, 0.5], 30),
+        ([0.5, 0.6, 0.6], 10),
+        ([0.41, 0.43, 0.47, 0.52], 0),  # hundredths: rounding, or a hundred items
+        ([0.412, 0.438], 0),
+        ([0.5, 0.5, 0.5], 0),
+        ([0.0, 1.0], 0),
+        ([-0.5, 0.5, 0.25], 0),  # no shares
+        ([], 0),
+    ],
+)
+def test_scores_on_a_coarse_grid_are_means_of_few_items(scores: list[float], items: int) -> None:
+    assert apparent_items(np.array(scores)) == items
+
+
+def test_scores_of_many_items_hardly_ever_look_like_those_of_few() -> None:
+    drawn = [np.random.default_rng(i).binomial(n, 0.4, 6) / n for i in range(100) for n in (200, 500, 1319)]
+    assert sum(apparent_items(y) > 0 for y in drawn) == 0
+    assert sum(apparent_items(np.round(y, 2)) > 0 for y in drawn) <= 6  # of 300
+
+
+def test_one_item_of_twenty_is_no_drop() -> None:
+    scores = np.array([0.5, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6, 0.55, 0.55, 0.55])
+    few = held(scores.tolist())
+    assert errors(few)[3] == pytest.approx(np.sqrt((13 / 22) * (9 / 22) / 20))
+    fall = drop(few)
+    assert fall is not None
+    assert fall.z < 1
+
+
+def test_a_score_of_unknown_error_surely_climbs_only_where_enough_of_them_show_their_noise() -> None:
+    few = climb(held([0.1, 0.5, 0.9]))
+    assert few is not None
+    assert not few.beyond(0.0)
+    assert climb(held([0.1, 0.9])) is None
+    known = climb(held([0.1, 0.5, 0.9], items=100))
+    assert known is not None
+    assert (known.before, known.now) == (0.1, pytest.approx(0.7))
+    assert known.beyond(2.6)
+    assert not known.beyond(2.6, least=0.6)
+    many = climb(held([0.1031, 0.2127, 0.3011, 0.4043, 0.4987, 0.6019, 0.7023, 0.8011, 0.8193, 0.8117, 0.8289, 0.8203]))
+    assert many is not None
+    assert many.beyond(2.6)
+
+
+def test_chance_alone_hardly_makes_a_score_climb() -> None:
+    rng = np.random.default_rng(0)
+    for count, items in ((3, 0), (5, 0), (8, 0), (3, 500), (8, 500)):
+        draws = [climb(held(list(0.4 + rng.normal(0, 0.02, count)), items=items)) for _ in range(400)]
+        assert sum(d is not None and d.beyond(2.6) for d in draws) <= 8, (count, items)

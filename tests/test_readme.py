@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -33,3 +35,30 @@ def test_links_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
     local = [t for t in targets if "://" not in t]
     assert [t for t in local if not (page.parent / t).exists()] == []
+
+
+def test_the_demo_block_begins_as_the_command_does_and_marks_what_is_left_out() -> None:
+    tool = _tool()
+    shown = tool.demo().splitlines()
+    first = tool.printed().splitlines()[0]
+    assert shown[1:3] == ["$ rlvitals demo", first.rstrip()]
+    recorded = shown[: shown.index(tool.REPORT_TITLE)]
+    assert any(line.startswith("[... ") and " lines: " in line for line in recorded)
+
+
+def test_the_lab_table_tells_the_cause_from_its_sign() -> None:
+    head, _, *rows = _tool().lab().splitlines()
+    assert head.split(" | ")[1:3] == ["cause or its direct sign first", "the cause itself first"]
+    for row in rows:
+        either, itself = (int(cell.split()[0]) for cell in row.split(" | ")[1:3])
+        assert itself <= either
+
+
+def _tool() -> ModuleType:
+    """Return tools/readme.py as a module."""
+    spec = importlib.util.spec_from_file_location("readme_tool", ROOT / "tools" / "readme.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

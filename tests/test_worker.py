@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,15 @@ HERE = "tests.worker_targets"
 def act() -> Iterator[Worker]:
     with Worker(f"{HERE}:act", seconds=1.0, memory_mb=256) as worker:
         yield worker
+
+
+def test_a_broken_pipe_is_no_end_of_the_process_from_any_thread() -> None:
+    before = signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # as the command line sets it
+    try:
+        Worker(f"{HERE}:add")  # in the main thread; the calls may come from others, which may not set signals
+        assert signal.getsignal(signal.SIGPIPE) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGPIPE, before)
 
 
 def test_values_and_keywords_come_back() -> None:

@@ -251,7 +251,7 @@ class Verify:
 
     text: str
     metric: str = ""
-    op: str = ""  # "<", ">", "==", "!=", "some >", "first <", "finite", "rising", "not rising", "not falling"
+    op: str = ""  # "<", ">", "==", "!=", "some >", "first <", "finite", "rising", "not rising", "not falling", "as before"
     value: float | None = None
     steps: int = 20
 

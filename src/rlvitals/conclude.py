@@ -39,7 +39,6 @@ from rlvitals.rollback import NOTHING, rollback_target
 from rlvitals.schema import EventKind, Run
 from rlvitals.view import View
 
-FIRST_STEP = 1  # its rollouts come from the policy that nothing has updated yet
 UPDATED = (Family.UPDATE, Family.LEASH)  # faults of updates and of what holds them
 SAMPLED = (Family.SIGNAL, Family.ROLLOUT)  # faults of sampling; a reward that is constant may have broken later on
 _VERDICT_ORDER = (Verdict.HEALTHY, Verdict.WATCH, Verdict.ACT, Verdict.STOP)
@@ -59,7 +58,7 @@ def conclude(examination: Examination, checks: tuple[Check, ...], *, name: str, 
     fired = {i: o.finding for i, o in examination.outcomes.items() if isinstance(o, Fired)}
     faults = {i: f for i, f in fired.items() if f.action is not Action.NOTE}
     unseen = frozenset(i for i, o in examination.outcomes.items() if isinstance(o, NoData))
-    causes = order_causes(explain(faults, by_id, unseen), by_id)
+    causes = order_causes(explain(faults, by_id, unseen, start=start_of(view)), by_id)
     notes = tuple(Cause(i, by_id[i].name, f) for i, f in fired.items() if f.action is Action.NOTE)
     coverage = cover(examination, by_id)
     blind = blind_spots(examination, by_id, view)
@@ -77,7 +76,7 @@ def conclude(examination: Examination, checks: tuple[Check, ...], *, name: str, 
         position=position,
         causes=causes,
         notes=notes,
-        incidents=examination.incidents,
+        incidents=over(examination.incidents, fired),
         outcomes=examination.outcomes,
         coverage=coverage,
         blind_spots=blind,
@@ -91,8 +90,27 @@ def conclude(examination: Examination, checks: tuple[Check, ...], *, name: str, 
     )
 
 
+def over(incidents: Sequence[Incident], fired: Mapping[str, Finding]) -> tuple[Incident, ...]:
+    """Return the incidents that are past: not those of a fault that is there now and began no later than they ended."""
+    return tuple(
+        i for i in incidents if i.check not in fired or i.closed is None or fired[i.check].onset.first > i.closed
+    )
+
+
+def start_of(view: View) -> int:
+    """Return the number of a run's first step, whose rollouts come from the policy that nothing has updated yet.
+
+    As the trainer counts, or 0 where the log itself begins there; a log that begins later does not hold that step.
+    """
+    return min(view.first_step, view.trainer.step_base) if view.rows else view.trainer.step_base
+
+
 def explain(
-    faults: Mapping[str, Finding], by_id: Mapping[str, Check], unseen: frozenset[str] = frozenset()
+    faults: Mapping[str, Finding],
+    by_id: Mapping[str, Check],
+    unseen: frozenset[str] = frozenset(),
+    *,
+    start: int = 1,
 ) -> tuple[Cause, ...]:
     """Attach each fault to the upstream fault that explains it; what nothing explains is a cause.
 
@@ -100,7 +118,7 @@ def explain(
     that could not look (`unseen`), and B did not certainly begin first. What is only to be watched explains nothing
     that asks for a move: it is not established enough to accuse. Between two that reach each other the shorter path
     decides, then the further upstream family. No update explains how alike the rollouts of the first
-    step were.
+    step (`start`) were.
     """
     found = dict(faults)
     reach = {i: _distances(i, by_id, frozenset(found), unseen) for i in found}
@@ -108,7 +126,7 @@ def explain(
     def explains(a: str, b: str) -> bool:
         if a == b or b not in reach[a] or found[b].onset.before(found[a].onset):
             return False
-        if by_id[a].family in UPDATED and by_id[b].family in SAMPLED and found[b].onset.last <= FIRST_STEP:
+        if by_id[a].family in UPDATED and by_id[b].family in SAMPLED and found[b].onset.last <= start:
             return False
         if _asks_for_a_move(found[b]) and not _asks_for_a_move(found[a]):
             return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -16,6 +17,8 @@ VERIFY_THE_VERIFIER = (
     "gold answers must score full marks, wrong and empty ones nothing."
 )
 MIN_ROWS = 20  # usable steps below which nothing is ever called healthy (docs/design.md, "From outcomes to one answer")
+SPARSE = 1.5  # rows per row with a reward from which that is said
+ROUNDING = 1e-9  # of a number of rows
 SAID_TOGETHER = 4  # metrics that one line brings
 MAX_LINES = 6  # of what to log: the next ones wait until these are there
 DECIDE = ("reward_mean", "zero_variance_frac", "reward_std", "advantage_std", "entropy", "kl_ref", "grad_norm",
@@ -126,13 +129,23 @@ def _rows_wanted(view: View) -> tuple[str, ...]:
     if there == 0 or there >= MIN_ROWS:
         return ()
     apart = int(np.median(np.diff(steps))) if steps.size > 1 else 1
-    wanted = f"{there} rows have a reward, and {MIN_ROWS} are needed."
+    every = _reward_every(view)
+    sparse = f", one row in {every:.1f}".removesuffix(".0") if every >= SPARSE else ""
+    wanted = f"{there} {'row has' if there == 1 else 'rows have'} a reward{sparse}, and {MIN_ROWS} are needed."
     if apart > 1:
         knob = view.trainer.knobs.get("logging_steps", "")
         how = f" ({knob}{' ' if knob.startswith('-') else '='}1)" if knob else ""
         return (f"Log every step{how}: this log has one row per {apart} steps; {wanted}",)
-    more = MIN_ROWS - there
+    more = math.ceil((MIN_ROWS - there) * every - ROUNDING)
     return (f"Let it train for {more} more step{'s' * (more > 1)}: {wanted}",)
+
+
+def _reward_every(view: View) -> float:
+    """Return how many rows come per row with a reward, from the first of them on: 1 where every row has one."""
+    at = np.flatnonzero(np.isfinite(view.rows_of("reward_mean")))
+    if at.size > 1:
+        return float(at[-1] - at[0]) / (at.size - 1)
+    return view.rows / view.count("reward_mean")
 
 
 def _evaluation_wanted(view: View) -> tuple[str, ...]:

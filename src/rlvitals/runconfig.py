@@ -86,7 +86,7 @@ WORDS: dict[str, dict[str, str]] = {
         "reinforce_plus_plus_baseline": "reinforce++ baseline",
         "grpo_passk": "grpo pass@k",
     },
-    "importance_level": {"token": "token", "sequence": "sequence"},
+    "importance_level": {"token": "token", "sequence": "sequence", "sequence_sum": "sequence sum"},
     "reward_aggregation": {
         "sum_then_normalize": "sum then normalise",
         "normalize_then_sum": "normalise then sum",

@@ -199,7 +199,7 @@ class RunConfig:
     vocab_size: int | None = None
     loss_type: str | None = None  # grpo, dapo, dr_grpo, bnpo, gspo, cispo, reinforce ...
     loss_aggregation: str | None = None  # "token mean", "sequence mean", "sequence sum", "constant length"
-    importance_level: str | None = None  # "token" | "sequence"
+    importance_level: str | None = None  # "token" | "sequence" (mean of log-ratios, GSPO) | "sequence sum" (product)
     advantage_estimator: str | None = None  # grpo, rloo, reinforce++, gae ...
     advantage_scaling: str | None = None  # "group" | "batch" | "none"
     reward_aggregation: str | None = None  # "sum then normalise" | "normalise then sum"

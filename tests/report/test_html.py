@@ -83,7 +83,7 @@ def test_parts_come_in_the_order_of_the_terminal_report() -> None:
         "Course",
         "Cause",
         "Vital signs",
-        "Normal here",
+        "Noted, nothing to do",
         "Ruled out",
         "Blind spots",
         "Plan",

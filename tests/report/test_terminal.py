@@ -41,7 +41,7 @@ def test_parts_come_in_reading_order() -> None:
         "fix · high confidence · since steps 96-101",
         "└ led to entropy-collapse E001 · since step 117",
         "Vital signs",
-        "Normal here",
+        "Noted, nothing to do",
         "Ruled out",
         "Blind spots",
         "Plan",

@@ -16,7 +16,6 @@ from rlvitals.schema import Float64, Int64
 from rlvitals.view import View
 
 RECENT = 50  # logged values that stand for "now" (convention: the 20-50 rows a person reads as the present)
-SLOW_ROWS = 60  # below this a run with a success now and then may take off (docs/measurements.md: Hard healthy runs)
 FIRST = 10  # first logged values that stand for the start where a fault may be over soon (convention)
 START = 20  # first logged values that stand for the start (docs/evidence.md, detection statistics)
 POINTS = 72  # points a whole-run comparison works on: 24 block means in each third

@@ -21,7 +21,7 @@ from rlvitals.check import (
     Threshold,
     Verify,
 )
-from rlvitals.checks.config_common import finding, per_sequence, setting, shown
+from rlvitals.checks.config_common import PRODUCT, finding, per_sequence, setting, shown
 from rlvitals.view import View
 
 UNCLIPPED = frozenset({"reinforce", "gpg", "cispo", "sapo", "vespo", "dro", "kimi", "importance_sampling"})
@@ -38,6 +38,8 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
         missing = ("clip_high",) if not known else ("importance_level",)
         return NoData(missing)
     field, widest = max(known, key=lambda pair: pair[1])
+    if config.importance_level == PRODUCT:
+        return NotApplicable("ratios of whole sequences grow with the length: no range of theirs is known")
     if per_sequence(view):
         limit = limits["sequence_range"]
         if loss == "gmpo" or widest <= limit.value:
@@ -91,6 +93,9 @@ CHECK = Check(
         ),
     },
     leads_to=("U004",),
-    look_alikes=(LookAlike("A range of 4e-4 in GSPO, or 10 in DeepSeek-R1", "the importance level, the loss type"),),
+    look_alikes=(
+        LookAlike("A range of 4e-4 in GSPO, or 10 in DeepSeek-R1", "the importance level, the loss type"),
+        LookAlike("Ratios of whole sequences, products over tokens: they leave 1 soon", "the importance level"),
+    ),
     sources=("docs/evidence.md: Settings that do not fit each other", "2507.18071", "docs/false-alarms.md: 10",),
 )  # fmt: skip

@@ -8,6 +8,9 @@ from rlvitals.view import View
 MAX_SOURCE = 120  # characters of where a setting was read
 SEQUENCE_LOSSES = frozenset({"gspo", "gspo-token", "gspo_token", "luspo", "gmpo", "geo_mean"})
 """Losses whose importance ratio is one number per sequence, whatever another setting says."""
+PRODUCT = "sequence sum"
+"""A ratio of whole sequences: the product over tokens, which moves with the length; GSPO takes the geometric mean."""
+SEQUENCE_LEVELS = frozenset({"sequence", PRODUCT})
 
 
 def shown(view: View, field: str) -> str:
@@ -44,4 +47,4 @@ def finding(
 def per_sequence(view: View) -> bool:
     """True when importance ratios are taken per sequence."""
     loss = (view.config.loss_type or "").lower()
-    return view.config.importance_level == "sequence" or loss in SEQUENCE_LOSSES
+    return view.config.importance_level in SEQUENCE_LEVELS or loss in SEQUENCE_LOSSES

@@ -135,7 +135,7 @@ CHECK = Check(
                 Remedy("Check that reward, environment and sampler settings are the same on both sides", "", "check"),
             ),
             verify=(
-                Verify("the reward continues at the level before the resume", "reward_mean", "not falling", None, 20),
+                Verify("the reward continues at the level before the resume", "reward_mean", "as before", None, 20),
             ),
         ),
         "restarts": Plan(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -96,14 +97,15 @@ def _finding(view: View, level: course.Level, top: float, first: Evidence, limit
     if lost:
         shares = " and ".join(f"{e.observed:.0%} {LOST[e.metric]}" for e in lost)
         text = f"{rose}, and of the completions {shares}"
-        return Finding(text, Action.ADJUST, Confidence.HIGH, onset, (first, *lost), "worse")
+        return Finding(text, Action.ADJUST, Confidence.HIGH, onset, (first, *lost), "lost")
     text = f"{rose}; {companions.reward_words(view)}"
     return Finding(text, Action.WATCH, Confidence.MEDIUM, onset, (first,))
 
 
 def _lost(view: View, limit: Threshold) -> tuple[Evidence, ...]:
-    """Return the evidence that many completions came to nothing since the start, with a reward that did not rise."""
-    if shift(view, "reward_mean").low > 0:
+    """Return the evidence that many completions came to nothing since the start, with a reward seen not to rise."""
+    reward = shift(view, "reward_mean")
+    if not math.isfinite(reward.high) or reward.low > 0:
         return ()
     out = []
     for metric in LOST:
@@ -180,6 +182,7 @@ CHECK = Check(
     plans={
         "": Plan(remedies=REMEDIES, verify=VERIFY, rollback=Rollback.CURRENT),
         "worse": Plan(remedies=REMEDIES, verify=VERIFY, rollback=Rollback.BEFORE_ONSET),
+        "lost": Plan(remedies=REMEDIES, verify=VERIFY, rollback=Rollback.CURRENT),
     },
     leads_to=(
         "E003",

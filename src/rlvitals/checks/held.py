@@ -21,11 +21,15 @@ from rlvitals.view import Held, View
 MIN_EVALS = 3
 FOR_NOISE = 5  # scores from which their own noise is estimated where no error is known
 LEAST_ERROR = 0.01  # of an accuracy, believed of so few scores: as 2500 items have (convention)
+MOST_APPARENT = 64  # items: the error of more is near what differences show
+DECIMALS = 6  # beyond which scores are taken as unrounded
+BY_CHANCE = 0.02  # (convention; a wrong guess widens an error, no more)
 BEYOND = 0.01  # of a known range: rounding of logged means (convention)
 WANDER_LAG, WANDER_SCORES = 4, 16  # evaluations between two scores that are compared; scores that this needs
 FEW = 4.0  # widening of an error estimated from K differences: (1 + 4 / K), as Student's t asks for
 ONE_LARGE = 6  # scores from which the largest difference is left out of their noise
 LEFT_OUT = 3.0  # further widening, (4 + 3) / K, for that (docs/measurements.md: Unseen TRL runs)
+NEWEST = 3  # scores that the first one is held against
 LEAST_ENDS = 5  # logged values at either end, at least
 MAX_PART = 48  # logged values at either end of a stretch that its gain is taken from
 MAX_STARTS = 8  # stretches compared per held-out set, spread evenly over where they may begin
@@ -36,20 +40,47 @@ def known_errors(held: Held) -> Float64:
     known = held.stderr.copy()
     fraction = (held.score >= 0) & (held.score <= 1)
     if held.items > 0 and held.metric == "accuracy":
-        p = (held.score * held.items + 1) / (held.items + 2)  # never 0 at a score of 0 or 1
-        known = np.where(np.isfinite(known) | ~fraction, known, np.sqrt(p * (1 - p) / held.items))
+        known = np.where(np.isfinite(known) | ~fraction, known, _binomial(held.score, held.items))
     return np.asarray(known)
 
 
+def _binomial(score: Float64, items: int) -> Float64:
+    """Return the standard error of each share of so many items, never 0 at a score of 0 or 1."""
+    p = (np.clip(score, 0.0, 1.0) * items + 1) / (items + 2)
+    return np.asarray(np.sqrt(p * (1 - p) / items))
+
+
+def apparent_items(score: Float64) -> int:
+    """Return the number of items that scores look to be shares of, 0 where they look like shares of many.
+
+    One item of twenty is 0.05: where all scores are multiples of that, and their decimals would allow others, they are
+    means of few items. A hit by chance is less likely than BY_CHANCE: each different score would have to fall on the
+    grid by itself.
+    """
+    inside = np.unique(score[(score > 0) & (score < 1)])
+    if inside.size == 0 or np.any((score < 0) | (score > 1)):
+        return 0
+    rounded = (d for d in range(2, DECIMALS) if np.allclose(inside, np.round(inside, d), rtol=0, atol=1e-9))
+    finest = 10.0 ** -next(rounded, DECIMALS)
+    for items in range(2, MOST_APPARENT + 1):
+        away = np.abs(inside * items - np.round(inside * items)) / items
+        if np.all(away <= finest / 2) and (items * finest) ** inside.size < BY_CHANCE:
+            return items
+    return 0
+
+
 def errors(held: Held) -> Float64:
-    """Return the standard error of each score: the known one, else from successive differences.
+    """Return the standard error of each score: the known one, else from differences and the items they look to be of.
 
     NaN where neither is possible (fewer than FOR_NOISE scores and nothing else known).
     """
     known = known_errors(held)
     if held.score.size >= FOR_NOISE:
-        least = LEAST_ERROR if held.metric == "accuracy" else 0.0
-        known = np.where(np.isfinite(known), known, max(_spread(held.score), least))
+        least = np.full(held.score.size, LEAST_ERROR if held.metric == "accuracy" else 0.0)
+        items = apparent_items(held.score) if held.metric == "accuracy" else 0
+        if items:
+            least = np.maximum(least, _binomial(held.score, items))
+        known = np.where(np.isfinite(known), known, np.maximum(_spread(held.score), least))
     return np.asarray(known)
 
 
@@ -116,6 +147,40 @@ def drop(held: Held) -> Drop | None:
         if found is None or (math.isfinite(z) and not (math.isfinite(found.z) and found.z >= z)):
             found = candidate
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Climb:
+    """The first evaluation against the mean of the newest ones; `error` and `fallen` are NaN where errors are unknown.
+
+    Attributes:
+        fallen: how surely the score has left its best pair since, in standard errors (`drop`).
+    """
+
+    before: float
+    now: float
+    error: float
+    fallen: float
+
+    def beyond(self, z: float, least: float = 0.0) -> bool:
+        """True when the score surely rose by more than `least`; never where its error is unknown."""
+        return self.now - self.before - z * self.error > least
+
+
+def climb(held: Held) -> Climb | None:
+    """Return how far a held-out score rose since its first evaluation, None for fewer than MIN_EVALS scores."""
+    size, fall = held.score.size, drop(held)
+    if size < MIN_EVALS:
+        return None
+    newest = slice(-min(NEWEST, size - 1), None)
+    error = errors(held)
+    late = math.sqrt(float((error[newest] ** 2).sum())) / error[newest].size
+    return Climb(
+        float(held.score[0]),
+        float(held.score[newest].mean()),
+        math.hypot(float(error[0]), late),
+        fall.z if fall is not None else math.nan,
+    )
 
 
 @dataclass(frozen=True, slots=True)

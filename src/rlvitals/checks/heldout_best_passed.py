@@ -93,7 +93,7 @@ CHECK = Check(
     plans={
         "": Plan(
             remedies=(Remedy("Keep the earliest checkpoint that ties with the best held-out score", "", ""),),
-            verify=(Verify("the next evaluation confirms the trend", "held-out", "not falling", None, 100),),
+            verify=(Verify("the next evaluations do not fall further", "held-out", "not falling", None, 100),),
         )
     },
     look_alikes=(LookAlike("the last score is within noise of the best", "less than one standard error below it"),),

@@ -221,7 +221,7 @@ CHECK = Check(
                     "tasks in, or hold the policy closer to the reference",
                 ),
             ),
-            verify=(Verify("held-out rises with the training reward", "held-out", "not falling", None, 100),),
+            verify=(Verify("the held-out score does not fall", "held-out", "not falling", None, 100),),
             rollback=Rollback.BEFORE_ONSET,
         ),
         "fell beside a small gain": Plan(

@@ -215,7 +215,7 @@ CHECK = Check(
                     "",
                 ),
             ),
-            verify=(Verify("KL to the original reference is back at its level", "kl_ref", "not falling", None, 20),),
+            verify=(Verify("KL to the original reference is back at its level", "kl_ref", "as before", None, 20),),
             rollback=Rollback.NONE,
         ),
         "policy lost": Plan(
@@ -223,7 +223,7 @@ CHECK = Check(
                 Remedy("Check which weights were loaded: those of the start, not those of the checkpoint", "", "check"),
             ),
             verify=(
-                Verify("KL to the reference goes on at its level before the fall", "kl_ref", "not falling", None, 20),
+                Verify("KL to the reference goes on at its level before the fall", "kl_ref", "as before", None, 20),
             ),
             rollback=Rollback.BEFORE_ONSET,
         ),

@@ -344,7 +344,7 @@ CHECK = Check(
                 ),
                 Remedy("Read the 20 best-paid rollouts of the last steps", "verifier", "check"),
             ),
-            verify=(Verify("the held-out score follows the reward", "held-out", "not falling", None, 60),),
+            verify=(Verify("the held-out score does not fall", "held-out", "not falling", None, 60),),
         ),
         "reward hacking": Plan(
             remedies=(
@@ -355,7 +355,7 @@ CHECK = Check(
                 ),
                 Remedy("Resume from the checkpoint before the held-out score began to fall", "", ""),
             ),
-            verify=(Verify("the held-out score follows the reward", "held-out", "not falling", None, 60),),
+            verify=(Verify("the held-out score does not fall", "held-out", "not falling", None, 60),),
             rollback=Rollback.BEFORE_ONSET,
         ),
     },

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from rlvitals import stats
+from rlvitals import shares, stats
 from rlvitals.check import (
     Action,
     Check,
@@ -27,7 +27,7 @@ from rlvitals.check import (
     Verify,
 )
 from rlvitals.checks import companions
-from rlvitals.checks.common import Level, fmt, now, onset_of, shift
+from rlvitals.checks.common import Level, fmt, now, onset_of, rollouts_per_row, shift
 from rlvitals.checks.course import row_spacing
 from rlvitals.checks.scale import reward_scale
 from rlvitals.view import View
@@ -36,7 +36,7 @@ HEAD = 5  # first values for the start: the fall can be over within ten steps
 RECENT = 10
 WRITTEN = 4.0  # tokens at the start: an answer was written (convention)
 STOP_COUNTED = ("TRL", "unsloth", "ms-swift", "verl")  # trainers whose lengths count the stop token
-AT_ONCE = 0.5  # of the share cut over the first steps: in the first row already (convention: beyond a row's noise)
+AT_ONCE = 0.5  # of the share cut over the first steps: in the first row already, within its 95% interval (convention)
 NO_LONGER_CUT = 0.05  # share of completions still cut (convention)
 SHRUNK = 0.8  # times the start: where an onset interval opens (convention: beyond the noise of most lengths)
 
@@ -117,12 +117,17 @@ def _begin(view: View, metric: str) -> float:
 
 
 def _cut_at_first(view: View) -> float:
-    """Return the share cut over about the first HEAD steps; NaN where the first row had less than half of it.
+    """Return the share cut over about the first HEAD steps; NaN where the first row surely had less than half of it.
 
-    A budget cuts from the first answer on; what is cut only after the first update is what that update did.
+    A budget cuts from the first answer on; what is cut only after the first update is what that update did. A row of
+    few rollouts may hold few that were cut by chance.
     """
-    share, head = _begin(view, "truncated_frac"), view.head("truncated_frac", 1)
-    return share if head.size and head[0] >= AT_ONCE * share else math.nan
+    share, head, rollouts = _begin(view, "truncated_frac"), view.head("truncated_frac", 1), rollouts_per_row(view)
+    if not head.size:
+        return math.nan
+    first = float(head[0])
+    most = shares.wilson(first * rollouts, rollouts)[1] if rollouts and 0 <= first <= 1 else first
+    return share if most >= AT_ONCE * share else math.nan
 
 
 def _averse(view: View, limits: Mapping[str, Threshold], first: float, level: Level) -> Fired | None:

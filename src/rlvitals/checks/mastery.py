@@ -1,53 +1,88 @@
 """Mastery: a high reward that a held-out score confirms, so that what comes with it is no fault.
 
-A policy that solves its task is sure of its answers and repeats them. So does one that exploits its verifier: only a
-held-out score tells the two apart. Nothing here decides.
+A policy that solves its task is sure of its answers and repeats them. So does one that exploits its verifier, or that
+has settled on answers of which half are wrong: only a held-out score tells them apart. Nothing here decides.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from rlvitals.check import Evidence
 from rlvitals.checks import companions
-from rlvitals.checks.common import fmt, shift
+from rlvitals.checks.common import RECENT, fmt
 from rlvitals.checks.held import drop, errors, trained_on
 from rlvitals.checks.scale import reward_scale
 from rlvitals.view import Held, View
 
-HIGH = 0.75  # of the reward's range (convention: most of what is sampled is right, so that copies mostly are)
+HIGH = 0.75  # of the reward's range, and of held-out items (convention: most of what is repeated is right)
 LAST = 3  # newest scores that are held against the first one
 BOUND_Z = 1.64  # normal quantile of a one-sided 0.05
 FOLLOWS = 0.25  # of the training gain, in ranges (measured: docs/measurements.md: transfer ratio)
 
 
+@dataclass(frozen=True, slots=True)
+class Rise:
+    """How far one held-out accuracy rose: of items, with the error of the difference; what the training gain asks for.
+
+    `level` is that of the newest scores.
+    """
+
+    name: str
+    before: float
+    level: float
+    error: float
+    needed: float
+    steps: tuple[int, int]
+
+    @property
+    def sure(self) -> bool:
+        """True when it rose beyond its error and followed training; false for NaN too."""
+        return self.level - self.before - BOUND_Z * self.error > self.needed
+
+    @property
+    def stood(self) -> bool:
+        """True when it surely did not follow."""
+        return self.level - self.before + BOUND_Z * self.error < self.needed
+
+
 def confirmed(view: View) -> Evidence | None:
-    """Return the held-out score that rose with a high reward; None where none did, or one fell."""
+    """Return the held-out score that is high and rose with a high reward; None where none is, or one stood or fell."""
     return view.cached("mastery.confirmed", lambda: _confirmed(view))
 
 
 def _confirmed(view: View) -> Evidence | None:
-    if not companions.reward_place(view) >= HIGH or companions.worse(view):
+    place = companions.reward_place(view)
+    gained = _gained(view)
+    if not place >= HIGH or not gained > 0 or companions.worse(view):
         return None
-    risen = [found for name, held in sorted(view.evals.items()) if (found := _risen(view, name, held)) is not None]
-    return risen[0] if risen else None
+    rises = [r for name, held in sorted(view.evals.items()) if (r := _rise(view, name, held, gained)) is not None]
+    best = max((r for r in rises if r.sure), key=lambda r: r.level, default=None)
+    if best is None or not best.level >= HIGH or any(r.stood for r in rises):
+        return None
+    text = (
+        f"the reward is at {place:.0%} of its range and held-out {best.name} rose with it, {fmt(best.before)} to "
+        f"{fmt(best.level)}"
+    )
+    return Evidence(f"held-out/{best.name}", text, best.level, "fraction", best.steps, before=best.before)
 
 
-def _risen(view: View, name: str, held: Held) -> Evidence | None:
-    """Return the rise of one held-out accuracy when it is beyond its errors and follows the training reward."""
+def _gained(view: View) -> float:
+    """Return what the reward gained since the first rows, as a share of its range; NaN where that is unknown."""
+    span = reward_scale(view).span
+    first, now = view.head("reward_mean"), view.recent("reward_mean")[1][-RECENT:]
+    return float(now.mean() - first.mean()) / span if span > 0 and first.size and now.size else math.nan
+
+
+def _rise(view: View, name: str, held: Held, gained: float) -> Rise | None:
+    """Return how far one accuracy on what is trained rose; None for too few scores, or where it fell from its best."""
     size, fall = held.score.size, drop(held)
     if held.metric != "accuracy" or trained_on(view, name) != "reward_mean" or size <= LAST:
         return None
     if fall is not None and fall.z > companions.HELDOUT_DROP_Z.value:
         return None
     error = errors(held)
-    before, now = float(held.score[0]), float(held.score[-LAST:].mean())
     spread = math.hypot(float(error[0]), math.sqrt(float((error[-LAST:] ** 2).sum())) / LAST)
-    moved, span = shift(view, "reward_mean"), reward_scale(view).span
-    needed = FOLLOWS * max(moved.late - moved.early, 0.0) / span if span > 0 else math.nan
-    if not now - before - BOUND_Z * spread > needed:  # false for NaN too
-        return None
     steps = (int(held.step[0]), int(held.step[-1]))
-    place = companions.reward_place(view)
-    text = f"the reward is at {place:.0%} of its range and held-out {name} rose with it, {fmt(before)} to {fmt(now)}"
-    return Evidence(f"held-out/{name}", text, now, "fraction", steps, before=before)
+    return Rise(name, float(held.score[0]), float(held.score[-LAST:].mean()), spread, FOLLOWS * gained, steps)

@@ -30,6 +30,7 @@ from rlvitals.check import (
     Threshold,
     Verify,
 )
+from rlvitals.checks.base_success import may_take_off
 from rlvitals.checks.common import fmt, now, tied_share
 from rlvitals.checks.leap_witness import LIMITS as WITNESS_LIMITS
 from rlvitals.checks.leap_witness import NOBODY, witness_of
@@ -114,6 +115,7 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     evidence = _same(view, state, limit, tied=tied)
     same = f"The reward is the same number, {fmt(state.value)}, for every rollout since step {state.since}"
     variant = "from the start" if whole else "later"
+    early = not whole and leap is None and may_take_off(view)  # rare successes come in streaks of none
     if leap is not None:
         evidence += [_leapt(view, state, leap, limits), *witness.evidence]
         same += (
@@ -124,8 +126,8 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     return Fired(
         Finding(
             same,
-            Action.FIX,
-            Confidence.HIGH if tied and (leap is None or witness.against) else Confidence.MEDIUM,
+            Action.WATCH if early else Action.FIX,
+            Confidence.HIGH if tied and not early and (leap is None or witness.against) else Confidence.MEDIUM,
             Onset(state.since, state.since),
             tuple(evidence),
             variant,

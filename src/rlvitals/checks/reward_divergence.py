@@ -302,7 +302,7 @@ CHECK = Check(
                 ),
                 Remedy("Resume from a checkpoint before the task component stopped moving", "", ""),
             ),
-            verify=(Verify("the task component rises with the reward", "success_frac", "not falling", None, 50),),
+            verify=(Verify("the task component does not fall", "success_frac", "not falling", None, 50),),
             rollback=Rollback.BEFORE_ONSET,
         ),
         "opposed": Plan(
@@ -311,7 +311,7 @@ CHECK = Check(
                 Remedy("Correct the sign of the task's reward, or its weight in the total", "verifier", "set"),
                 Remedy("Start again from the model before this run", "", ""),
             ),
-            verify=(Verify("the task component rises with the reward", "success_frac", "not falling", None, 50),),
+            verify=(Verify("the task component does not fall", "success_frac", "not falling", None, 50),),
             rollback=Rollback.BEFORE_ONSET,
         ),
     },

@@ -31,6 +31,7 @@ from rlvitals.view import View
 
 STATUS, RAW, OPPOSED = "rollouts/error_scored_frac", "rollouts/raw_failure_frac", "rollouts/raw_opposed_frac"
 PAID, OTHERS = "rollouts/error_reward_mean", "rollouts/verified_reward_mean"
+JUMP = 2  # points of the trace: one between them may hold rows from before and after the failure (definition)
 RAW_PAID, RAW_OTHERS = "rollouts/raw_failure_reward_mean", "rollouts/raw_other_reward_mean"
 
 
@@ -97,10 +98,18 @@ def _by_output(view: View, limits: Mapping[str, Threshold]) -> Finding | str:
     if credit:
         return Finding(what, Action.FIX, Confidence.HIGH, onset, tuple(evidence), "credit")
     before = began(view, RAW)
-    if now.mean >= limits["all_failed"].value and before < limit.value:
-        text = f"{what}: hardly any did at the start, so that the verifier fails and not the answers"
+    if now.mean >= limits["all_failed"].value and before < limit.value and _at_once(view):
+        text = f"{what}: from hardly any to nearly all at once, so the verifier fails, not the answers"
         return Finding(text, Action.FIX, Confidence.HIGH, onset, tuple(evidence))
     return Finding(what, Action.WATCH, Confidence.LOW, onset, tuple(evidence))
+
+
+def _at_once(view: View) -> bool:
+    """True when the share of failures went from a quarter to three quarters within JUMP points: no policy does that."""
+    values = view.trace(RAW).value
+    few = np.flatnonzero(values < 0.25)
+    most = np.flatnonzero(values[few[-1] :] >= 0.75) if few.size else few
+    return bool(most.size and most[0] <= JUMP)
 
 
 def _pay(metric: str, paid: float, others: float, span: tuple[int, int]) -> Evidence:
@@ -127,7 +136,7 @@ CHECK = Check(
             0.95,
             "of rollouts",
             SourceKind.CONVENTION,
-            "nearly every output a failure where hardly any was: no policy unlearns every answer at once",
+            "nearly every output a failure where hardly any was a moment ago: no policy unlearns every answer at once",
         ),
         Threshold(
             "opposed_share",
@@ -173,7 +182,10 @@ CHECK = Check(
     patience=2,
     look_alikes=(
         LookAlike("Failures without a reward: left out as they should be", "only scored ones count"),
-        LookAlike("Code that fails is a wrong answer", "a lead, unless failures earn more or nearly all fail"),
+        LookAlike(
+            "Code that fails is a wrong answer",
+            "a lead, unless failures earn more or nearly all fail at once",
+        ),
         LookAlike("Answers that cannot be parsed", "they are answers: parse-failure-high judges them"),
     ),
     sources=("docs/evidence.md: What no curve shows", "verl PR#5635", "Why GRPO training fails: reward extraction"),

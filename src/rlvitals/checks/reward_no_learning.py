@@ -162,7 +162,9 @@ CHECK = Check(
                 Remedy("Move the tasks to where the policy succeeds in 10% to 90% of attempts", "curriculum", "set"),
                 Remedy("Raise the learning rate if KL and weights hardly move", "learning_rate", "raise"),
             ),
-            verify=(Verify("the reward rises over the next 100 steps", "reward_mean", "not falling", None, 100),),
+            verify=(
+                Verify("the reward does not fall over the next 100 steps", "reward_mean", "not falling", None, 100),
+            ),
         ),
         "not shown": Plan(
             remedies=(
@@ -173,7 +175,9 @@ CHECK = Check(
                 ),
                 Remedy("Evaluate a fixed held-out set at a steady cadence", "", "check"),
             ),
-            verify=(Verify("the reward rises over the next 100 steps", "reward_mean", "not falling", None, 100),),
+            verify=(
+                Verify("the reward does not fall over the next 100 steps", "reward_mean", "not falling", None, 100),
+            ),
         ),
     },
     leads_to=("H003",),

@@ -24,6 +24,7 @@ from rlvitals.check import (
     Threshold,
     Verify,
 )
+from rlvitals.checks.base_success import JUDGEABLE, measure, nearly_never
 from rlvitals.checks.common import Level, now, onset_of, relative_z, rollouts_per_row, shift, start
 from rlvitals.view import View
 
@@ -76,7 +77,13 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
 
 
 def _none_right(view: View, failed: Level, limit: Threshold) -> Evidence | None:
-    """Return the evidence that the answers that are read are wrong too; None where too few are read to tell."""
+    """Return the evidence that the answers that are read are wrong too; None where that is not sure.
+
+    Then the parser alone does not keep the reward down. Of a policy that solved tasks before, the few answers that are
+    read would still be right; where it never did, the task is what it cannot do, and T001 says so.
+    """
+    if failed.mean >= JUDGEABLE.value or not (_solved_before(view, limit) or _never_solved(view)):
+        return None
     right, rollouts = now(view, "success_frac", 20), rollouts_per_row(view)
     read = 1.0 - failed.mean
     if rollouts is None or right.n < failed.n or read * rollouts * failed.n < READ:
@@ -88,6 +95,15 @@ def _none_right(view: View, failed: Level, limit: Threshold) -> Evidence | None:
         return None
     text = f"{share:.1%} of the {n:.0f} answers that were parsed are right, at most {upper:.1%}; limit {limit}"
     return Evidence("success_frac", text, upper, "of parsed answers", right.steps, limit, "<=")
+
+
+def _solved_before(view: View, limit: Threshold) -> bool:
+    return start(view, "success_frac") > limit.value
+
+
+def _never_solved(view: View) -> bool:
+    got = measure(view)
+    return got is not None and nearly_never(got)
 
 
 CHECK = Check(
@@ -132,7 +148,7 @@ CHECK = Check(
             verify=(Verify("parse failures fall below 20%", METRIC, "<", 0.2, 30),),
         )
     },
-    leads_to=("T001", "R001", "R010", "R013", "S001", "R003", "H002"),
+    leads_to=("T001", "R001", "R002", "R010", "R013", "S001", "R003", "H002"),
     patience=2,
     look_alikes=(
         LookAlike("the format is still being learned", "the share falls by more than its noise"),

@@ -25,6 +25,7 @@ from rlvitals.check import (
     Threshold,
     Verify,
 )
+from rlvitals.checks import course
 from rlvitals.checks.common import fmt, now, tied_share
 from rlvitals.view import View
 
@@ -45,17 +46,18 @@ def maximum(view: View) -> tuple[str, float] | None:
 
 
 def _at_once(view: View, metric: str, cut: float) -> bool:
-    """True when the first rows are at the limit, or below it by no more than their own noise with the next ones at it.
+    """True when the first rows are at the limit, or below it by no more than the noise of the next ones, at it.
 
-    A reward that is learned begins further below than the rows scatter.
+    A reward that is learned begins further below than rows scatter that no longer rise. Rows far apart in steps have
+    had the time to learn.
     """
     head, early = view.head(metric, FIRST), view.head(metric, EARLY)
-    begin = float(head.mean())
+    begin, later = float(head.mean()), early[FIRST:]
     if begin >= cut:
         return True
-    if early.size < EARLY or early.mean() < cut:
+    if early.size < EARLY or early.mean() < cut or FIRST * course.row_spacing(view, metric) > LATEST_START:
         return False
-    return begin + BOUND_Z * float(early.std(ddof=1)) / math.sqrt(head.size) >= cut
+    return begin + BOUND_Z * float(later.std(ddof=1)) / math.sqrt(head.size) >= cut
 
 
 def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:

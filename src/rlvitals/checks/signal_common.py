@@ -98,12 +98,13 @@ class Tied:
     """Share of groups whose rewards are all equal, per row.
 
     Args:
-        source: the metric it was read from.
+        source: what it was read from, in words; metrics: the same as the metrics' names.
         trace: the share over the whole run; steps, values: its last rows.
         exact: False where a row only tells "all tied" (1) from "not all" (0), so that the mean is a lower bound.
     """
 
     source: str
+    metrics: tuple[str, ...]
     trace: Trace
     steps: Int64
     values: Float64
@@ -150,24 +151,26 @@ def _tied(view: View, k: int) -> Tied | None:
     counted = next((m for m in (RECOMPUTED, "zero_variance_frac") if view.has(m)), "")
     if counted == RECOMPUTED and not recomputed_counts(view):
         counted = "zero_variance_frac"
+    metrics: tuple[str, ...] = ()
     if counted:
         source, rows, trace = counted, view.rows_of(counted), view.trace(counted)
     elif view.has("all_wrong_frac") and view.has("all_right_frac"):
-        source = "all_wrong_frac + all_right_frac"
+        metrics = ("all_wrong_frac", "all_right_frac")
+        source = " + ".join(metrics)
         rows = view.rows_of("all_wrong_frac") + view.rows_of("all_right_frac")
         trace = _sum(view.trace("all_wrong_frac"), view.trace("all_right_frac"))
     elif view.has("advantage_std") or view.has("reward_std"):
         source = "advantage_std" if view.has("advantage_std") else "reward_std"
         rows, trace = tied_of(source, view.rows_of(source), scaled=scaled), _tied_trace(view, source, scaled)
     elif view.has("advantage_max") and view.has("advantage_min"):
-        source, rows = "advantage_max", _no_advantage(view)
+        source, metrics, rows = "advantage_max", ("advantage_max", "advantage_min"), _no_advantage(view)
         keep, steps = np.isfinite(rows), view.steps_of()
         trace = Trace(steps[keep].astype(float), steps[keep], steps[keep], rows[keep], np.ones(int(keep.sum())))
     else:
         return None
     keep = np.flatnonzero(np.isfinite(rows))[-k:]
     exact = source not in ("advantage_std", "reward_std", "advantage_max") or (source == "advantage_std" and scaled)
-    return Tied(source, trace, view.steps_of()[keep], rows[keep], exact)
+    return Tied(source, metrics or (source,), trace, view.steps_of()[keep], rows[keep], exact)
 
 
 def _no_advantage(view: View) -> Float64:
@@ -199,7 +202,8 @@ def _sum(a: Trace, b: Trace) -> Trace:
 
 
 FULL = 0.98  # of a reward between 0 and 1 (convention: GRPO health-check runbook: reward > 0.98)
-ROSE = 0.25  # of its range: a row of few rollouts does not fall so far below by chance (convention)
+STEEP = 3  # first rows: more of them are near 1 already where the start is steep (convention)
+ROSE = 0.25  # of its range: three rows do not fall so far below by chance (convention)
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,9 +255,10 @@ def _standing(view: View) -> Standing:
 
 
 def _full_marks(view: View, level: float) -> bool:
-    """True for a reward within 0 and 1, near 1 now and well below before: a steep start hides that gain."""
+    """True for a reward within 0 and 1, near 1 now and well below in the first rows: a steep start hides that gain."""
     low, _, high, _ = view.extremes("reward_mean")
-    return low >= 0.0 and high <= 1.0 and level >= FULL and low <= level - ROSE
+    first = view.head("reward_mean", STEEP)
+    return low >= 0.0 and high <= 1.0 and level >= FULL and bool(first.size) and float(first.mean()) <= level - ROSE
 
 
 def _place(view: View, level: float) -> tuple[float, bool]:

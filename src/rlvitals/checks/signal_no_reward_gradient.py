@@ -26,6 +26,7 @@ from rlvitals.check import (
     Threshold,
     Verify,
 )
+from rlvitals.checks.base_success import may_take_off
 from rlvitals.checks.signal_common import centre, level_onset, span, standing, tied_groups
 from rlvitals.store import WINDOW
 from rlvitals.view import View
@@ -38,7 +39,7 @@ ENOUGH_GROUPS = 150  # groups in a row: chance 1 in 2,000 where pairs tie in 95%
 def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     tied = tied_groups(view)
     if tied is None or tied.size < MIN_ROWS:
-        there = (tied.source,) if tied is not None else ("zero_variance_frac", "reward_std")
+        there = tied.metrics if tied is not None else ("zero_variance_frac", "reward_std")
         return NoData(there, f"{MIN_ROWS} values of one are needed")
     rows = dict(zip(view.steps_of().tolist(), view.rows_of("grad_norm").tolist(), strict=True))
     grad = np.array([rows.get(int(s), np.nan) for s in tied.steps])
@@ -73,7 +74,7 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     )
     onset = level_onset(tied.trace, view.first_seen("grad_norm"))
     solved, proven = stand.solved, _lasts(view)
-    action = Action.FIX if proven and not solved else Action.WATCH
+    action = Action.FIX if proven and not solved and not may_take_off(view) else Action.WATCH
     summary = f"no group carries a reward difference, yet the weights move: {driver} alone drive the updates"
     if solved:
         summary += "; the reward is at its top, so there is nothing left to learn here"

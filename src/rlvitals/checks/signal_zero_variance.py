@@ -29,7 +29,8 @@ from rlvitals.check import (
     Verify,
 )
 from rlvitals.checks import mastery
-from rlvitals.checks.common import RECENT, SLOW_ROWS, fmt
+from rlvitals.checks.base_success import may_take_off
+from rlvitals.checks.common import RECENT, fmt
 from rlvitals.checks.signal_common import Standing, Tied, level_onset, span, standing, tied_groups
 from rlvitals.schema import Float64
 from rlvitals.view import View
@@ -53,7 +54,7 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
         there = tuple(m for m in METRICS if view.has(m))
         return NoData(there or METRICS, f"{needed} values of one are needed")
     if tied.size < needed and not np.all(tied.values >= ALL_TIED):
-        return NoData((tied.source,), f"{tied.size} values; {needed} are needed")
+        return NoData(tied.metrics, f"{tied.size} values; {needed} are needed")
     share, low = _share(tied.values, Z)
     half, law = limits["tied_share"], _law(view)
     at_least = "" if tied.exact else "at least "
@@ -95,7 +96,7 @@ def _stuck(
     learns = stand.rising or (share < limits["tied_nearly_all"].value and stand.slope_z > limits["hint_z"].value)
     if variant == "all right" or stand.solved or learns or not enough:
         return False
-    return not (variant == "all wrong" and _may_take_off(view, tied, limits))
+    return not (variant == "all wrong" and may_take_off(view))
 
 
 def _needed(view: View) -> int:
@@ -113,14 +114,6 @@ def _lasts(view: View, onset: Onset, limits: Mapping[str, Threshold]) -> bool:
     since = min(int(np.searchsorted(longer.steps, onset.first)), max(longer.size - RECENT, 0))
     share, low = _share(longer.values[since:], Z_STRICT)
     return share >= limits["tied_most"].value and low >= limits["tied_lower"].value
-
-
-def _may_take_off(view: View, tied: Tied, limits: Mapping[str, Threshold]) -> bool:
-    """True when a task too hard so far was solved now and then, and the run is too short for that to grow (as T001)."""
-    low, _, high, _ = view.extremes("reward_mean")
-    at_first = _early(tied)
-    from_the_first = at_first is not None and at_first >= limits["tied_most"].value
-    return from_the_first and low < high and view.count("reward_mean") < SLOW_ROWS
 
 
 def _share(values: Float64, z: float) -> tuple[float, float]:
@@ -259,9 +252,7 @@ CHECK = Check(
             "The task is nearly solved, most groups are all right", "the reward is at its top, or held-out rose with it"
         ),
         LookAlike("Small groups at an extreme pass rate", "the finite-group law p^G + (1-p)^G"),
-        LookAlike(
-            "A hard task before it takes off", "the reward rises, or it was solved now and then within 60 logged rows"
-        ),
+        LookAlike("A hard task before it takes off", "the reward rises, or it was solved now and then within 60 steps"),
     ),
     patience=2,
     sources=(

@@ -24,6 +24,7 @@ from rlvitals.check import (
     Verify,
 )
 from rlvitals.checks.common import fmt, onset_of
+from rlvitals.checks.config_common import SEQUENCE_LEVELS
 from rlvitals.checks.rollout_common import began, recent, speaks
 from rlvitals.view import View
 
@@ -54,7 +55,7 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
         text = f"the summed log-ratio follows the length (correlation {length.mean:+.2f})"
         evidence.append(speaks(length, text, grows, ">=", observed=abs(length.mean), before=0.0))
     onset = onset_of(view, ESS, 0.0, limit.value)
-    known = config.importance_level == "sequence"
+    known = config.importance_level in SEQUENCE_LEVELS
     if_used = "" if known else ", if such weights are used"
     what = f"{now.mean:.0%} of the rollouts carry the update{if_used}: sequence weights are too uneven"
     confidence = Confidence.HIGH if known else Confidence.LOW

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-
-import numpy as np
 
 from rlvitals import shares
 from rlvitals.check import (
@@ -31,57 +28,20 @@ from rlvitals.check import (
     Verify,
 )
 from rlvitals.checks import companions
-from rlvitals.checks.common import RECENT, SLOW_ROWS, fmt, now, rollouts_per_row, shift, tied_share
-from rlvitals.checks.scale import reward_scale
+from rlvitals.checks.base_success import (
+    FAILED_ROWS,
+    JUDGEABLE,
+    MIN_ROWS,
+    SUCCESS_RATE,
+    Success,
+    may_take_off,
+    measure,
+    nearly_never,
+)
+from rlvitals.checks.common import fmt, now, rollouts_per_row, shift, tied_share
 from rlvitals.view import View
 
-MIN_ROWS = 6
 FULL_ROWS = 20  # below this only a run without a single success is judged
-
-
-@dataclass(frozen=True, slots=True)
-class Success:
-    metric: str
-    floor: float
-    top: float
-    head_failed: float  # share of the first rows at the floor
-    failed: float  # share of the recent rows at the floor
-    rate: float  # recent mean, as a share of the range
-    rows: int
-
-
-def measure(view: View) -> Success | None:
-    """Return how often the policy fails altogether, None when nothing says what failing is."""
-    metric = "success_frac" if view.has("success_frac", MIN_ROWS) else "reward_mean"
-    if not view.has(metric, MIN_ROWS):
-        return None
-    if metric == "success_frac":
-        floor, top = 0.0, 1.0
-    else:
-        scale = reward_scale(view)
-        floor, top = scale.low, scale.high
-        lowest, _, highest, _ = view.extremes(metric)
-        if lowest == highest:
-            floor, top = lowest, (view.config.reward_max if view.config.reward_max is not None else lowest + 1.0)
-            if floor > 0 and floor != view.config.reward_min:
-                return None  # a constant above zero says nothing of failure: R001
-        elif view.config.reward_min is None:
-            floor = lowest
-        if not scale.known and floor == 0.0 and highest <= 1.0:
-            top = 1.0  # a reward between 0 and 1 is read as a share of full marks
-    near = 1e-9 * max(1.0, abs(floor))
-    head, recent = view.head(metric), view.recent(metric)[1][-RECENT:]
-    span = top - floor
-    rate = (float(recent.mean()) - floor) / span if span > 0 and recent.size else math.nan
-    return Success(
-        metric,
-        floor,
-        top,
-        float((np.abs(head - floor) <= near).mean()),
-        float((np.abs(recent - floor) <= near).mean()) if recent.size else math.nan,
-        rate,
-        view.count(metric),
-    )
 
 
 def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
@@ -93,7 +53,7 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     if got is None:
         return NoData(("success_frac",), "the reward is constant above zero or too short to show what failing is")
     limit = limits["failed_rows"]
-    if min(got.failed, got.head_failed) < limit.value or not got.rate <= limits["success_rate"].value:
+    if not nearly_never(got):
         return Clear(
             f"{got.metric} is at its floor ({fmt(got.floor)}) in {got.failed:.0%} of the recent logged steps and "
             f"{got.head_failed:.0%} of the first ones; limit {limit.value:.0%} of both"
@@ -141,7 +101,7 @@ def finding(view: View, got: Success, limits: Mapping[str, Threshold], *, never:
         _, upper = shares.wilson(max(got.rate, 0.0) * n, n)
         group = view.config.group_size or 1
         text += f"; at most {upper:.2g} of rollouts succeed (95% bound, {n:.0f} rollouts)"
-        text += f", so at most {1 - (1 - upper) ** group:.0%} of the groups carry a signal"
+        text += f", so at most {fmt(100 * (1 - (1 - upper) ** group))}% of the groups carry a signal"
     evidence = [
         Evidence(
             got.metric, text, got.failed, "fraction of steps", (view.first_step, view.step), limits["failed_rows"], ">="
@@ -162,7 +122,8 @@ def finding(view: View, got: Success, limits: Mapping[str, Threshold], *, never:
                 ">=",
             )
         )
-    sure = (tied >= limits["tied_groups"].value and got.rows >= SLOW_ROWS) or (never and got.rows >= FULL_ROWS)
+    lasting = never or (tied >= limits["tied_groups"].value and not may_take_off(view))
+    sure = lasting and got.rows >= FULL_ROWS
     word = "no rollout has succeeded since the first step" if never else "almost no rollout has ever succeeded"
     return Finding(
         f"{word[0].upper()}{word[1:]}: GRPO has nothing to amplify, or the verifier returns its floor for everything",
@@ -191,20 +152,8 @@ CHECK = Check(
             SourceKind.DEFINITION,
             "a success rate near zero leaves hardly any mixed group",
         ),
-        Threshold(
-            "failed_rows",
-            0.7,
-            "of logged steps",
-            SourceKind.MEASURED,
-            "docs/measurements.md: base success near zero",
-        ),
-        Threshold(
-            "success_rate",
-            0.02,
-            "of the reward range",
-            SourceKind.MEASURED,
-            "docs/measurements.md: base success near zero",
-        ),
+        FAILED_ROWS,
+        SUCCESS_RATE,
         Threshold(
             "tied_groups",
             0.75,
@@ -212,13 +161,7 @@ CHECK = Check(
             SourceKind.DEFINITION,
             "a tied group has zero advantage; three of four steps teach nothing",
         ),
-        Threshold(
-            "judgeable_share",
-            0.9,
-            "of completions",
-            SourceKind.CONVENTION,
-            "a cut or unread answer says nothing of the task",
-        ),
+        JUDGEABLE,
     ),
     judge=judge,
     plans={

@@ -165,7 +165,7 @@ CHECK = Check(
                     "Check whether the curriculum, a filter or the environment changed the tasks", "curriculum", "check"
                 ),
             ),
-            verify=(Verify("success on each tier rises", "success_tier/", "not falling", None, 50),),
+            verify=(Verify("success does not fall on any tier", "success_tier/", "not falling", None, 50),),
         ),
     },
     leads_to=("R002", "R014", "R010", "S001", "T001", "L002"),

@@ -174,7 +174,7 @@ CHECK = Check(
             ),
             verify=(
                 Verify("rollouts/prompt_checksum is another number at every step"),
-                Verify("held-out rises with the training reward", "held-out", "not falling", None, 100),
+                Verify("the held-out score does not fall", "held-out", "not falling", None, 100),
             ),
             rollback=Rollback.BEFORE_ONSET,
         )

@@ -79,7 +79,7 @@ CHECK = Check(
                 Remedy("Read ten rollouts of the lost tier from before and after the onset", "", "check"),
                 Remedy("Draw more of the lost tier", "curriculum", "set"),
             ),
-            verify=(Verify("success on the lost tier rises again", PREFIX, "not falling", None, 50),),
+            verify=(Verify("success on the lost tier does not fall further", PREFIX, "not falling", None, 50),),
         ),
     },
     leads_to=("H001", "H002"),

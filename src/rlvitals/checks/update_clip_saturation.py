@@ -25,6 +25,7 @@ from rlvitals.check import (
     Verify,
 )
 from rlvitals.checks.common import RECENT
+from rlvitals.checks.config_common import SEQUENCE_LEVELS
 from rlvitals.checks.signal_common import centre, lasting_onset, span
 from rlvitals.view import View
 
@@ -37,7 +38,9 @@ REFERENCE_RATIO = frozenset({"mlx-lm-lora"})
 def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     if view.trainer.name.lower() in REFERENCE_RATIO:
         return NotApplicable(f"{view.trainer.name} clips the ratio to the reference, which is far from 1 by design")
-    sequence = view.config.importance_level == "sequence" or (view.config.loss_type or "").lower() in SEQUENCE_LOSSES
+    sequence = (
+        view.config.importance_level in SEQUENCE_LEVELS or (view.config.loss_type or "").lower() in SEQUENCE_LOSSES
+    )
     limit = limits["clipped_sequences" if sequence else "clipped_tokens"]
     steps, values = view.recent("clip_frac")
     steps, values = steps[-RECENT:], values[-RECENT:]

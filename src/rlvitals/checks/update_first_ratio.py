@@ -27,6 +27,7 @@ from rlvitals.check import (
     Verify,
 )
 from rlvitals.checks.common import RECENT
+from rlvitals.checks.config_common import SEQUENCE_LEVELS
 from rlvitals.checks.signal_common import centre, lasting_onset, span
 from rlvitals.view import View
 
@@ -51,7 +52,7 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
         ("kl_old_new", limits["kl_old_new"], 0.0),
         ("ratio_mean", limits["ratio_mean"], 1.0),
     ):
-        if metric == "clip_frac" and config.importance_level == "sequence":
+        if metric == "clip_frac" and config.importance_level in SEQUENCE_LEVELS:
             continue  # a sequence clip range of 4e-4 is within numerics
         steps, values = view.recent(metric)
         steps, values = steps[-RECENT:], values[-RECENT:]

@@ -12,7 +12,7 @@ from typing import Any
 from rlvitals.grpo.advantages import Advantage
 from rlvitals.grpo.aggregation import Aggregation
 from rlvitals.grpo.config import Config, digest
-from rlvitals.grpo.kl import Estimator, Place
+from rlvitals.grpo.kl import Estimator, KlTerm, Place
 from rlvitals.grpo.ratios import RatioLevel
 from rlvitals.grpo.ratiostats import clip_bounds
 from rlvitals.grpo.recipes import DeadGroups, Overlong, Recipe
@@ -33,6 +33,12 @@ _AGGREGATION = {
     Aggregation.CONSTANT: "constant length",
     Aggregation.LOCAL_TOKEN_MEAN: "token mean",
 }
+_LEVEL = {
+    RatioLevel.TOKEN: "token",
+    RatioLevel.SEQUENCE_MEAN: "sequence",
+    RatioLevel.SEQUENCE_TOKEN: "sequence",
+    RatioLevel.SEQUENCE_SUM: "sequence sum",
+}
 _ESTIMATOR = {Estimator.K3_PLUS: "k3", Estimator.RATIO_K3: "k3"}
 
 
@@ -40,7 +46,6 @@ def run_config(config: Config, recipe: Recipe, task: Task, vocab_size: int, iden
     """Return the settings in canonical form, as `rlvitals check` and the monitor read them."""
     bounds = clip_bounds(recipe.surrogate)
     term = recipe.kl_term
-    sequence = recipe.ratio_level in (RatioLevel.SEQUENCE_MEAN, RatioLevel.SEQUENCE_SUM, RatioLevel.SEQUENCE_TOKEN)
     sampled = config.sampler != ""
     return RunConfig(
         group_size=config.group_size,
@@ -48,7 +53,7 @@ def run_config(config: Config, recipe: Recipe, task: Task, vocab_size: int, iden
         updates_per_rollout=float(config.epochs * config.minibatches),
         clip_low=None if bounds is None else bounds[0],
         clip_high=None if bounds is None else bounds[1],
-        kl_coef=0.0 if term is None else term.coef,
+        kl_coef=0.0 if term is None else _strongest(term, task),
         kl_estimator=None if term is None else _ESTIMATOR.get(term.estimator, term.estimator.value),
         kl_in_reward=term is not None and term.place is Place.REWARD,
         loads_reference=config.reference_reset >= 0,
@@ -63,7 +68,7 @@ def run_config(config: Config, recipe: Recipe, task: Task, vocab_size: int, iden
         vocab_size=vocab_size,
         loss_type=config.recipe.partition(":")[0],
         loss_aggregation=_AGGREGATION[recipe.aggregation],
-        importance_level="sequence" if sequence else "token",
+        importance_level=_LEVEL[recipe.ratio_level],
         advantage_estimator="grpo",
         advantage_scaling=_SCALING.get(recipe.advantage, "none"),
         reward_aggregation="normalise then sum" if _apart(recipe, task) else "sum then normalise",
@@ -85,6 +90,11 @@ def run_config(config: Config, recipe: Recipe, task: Task, vocab_size: int, iden
         algorithm="grpo",
         versions=versions(config, task),
     )
+
+
+def _strongest(term: KlTerm, task: Task) -> float:
+    """Return the largest coefficient that a training item has: 0 where the penalty acts on none."""
+    return max((term.of(name) for name in {i.family for i in task.train}), default=term.coef)
 
 
 def _apart(recipe: Recipe, task: Task) -> bool:

@@ -95,7 +95,7 @@ def _exploit(d: Diagnosis) -> Iterator[str]:
 
 def _notes(d: Diagnosis) -> Iterator[str]:
     if d.notes:
-        yield "### Normal here"
+        yield "### Noted, nothing to do"
         yield ""
     for note in d.notes:
         yield f"- {text(note.finding.summary)} ({note.id})"

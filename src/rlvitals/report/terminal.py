@@ -236,7 +236,7 @@ def _vitals(d: Diagnosis, width: int) -> Iterator[RenderableType]:
 def _notes(d: Diagnosis) -> Iterator[RenderableType]:
     if not d.notes:
         return
-    yield _heading("Normal here")
+    yield _heading("Noted, nothing to do")
     for note in d.notes:
         yield _hanging(
             Text("·", "dim"), Text.assemble(words.clean(note.finding.summary), (f" {note.id}", "dim")), indent=1

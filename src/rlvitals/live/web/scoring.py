@@ -20,6 +20,7 @@ from rlvitals.audit.load import full_marks, load_rollouts
 from rlvitals.audit.score import Said, Session, agreement
 from rlvitals.auditresults import Score, folder_of, write
 from rlvitals.errors import Problem
+from rlvitals.ingest.directory import places_in
 from rlvitals.ingest.trajectories import with_log
 from rlvitals.live.web import pages
 from rlvitals.live.web.api import shown_of
@@ -38,6 +39,8 @@ class Desk:
     """One run's session: what was drawn, the answers, and the record that is written after each."""
 
     def __init__(self, path: Path) -> None:
+        if path.is_dir():
+            places_in(path)  # refuses a set of runs
         rows = load_rollouts(path, told=with_log)
         self.notes = rows.notes
         self.full = full_marks(rows.rows, None)
