@@ -15,6 +15,7 @@ from rlvitals.conclude import diagnose
 from rlvitals.errors import InputError
 from rlvitals.record import arms
 from rlvitals.record.compare import compare
+from rlvitals.record.names import distinct
 from rlvitals.record.pair import compare as compare_pair
 from rlvitals.record.resume import JUMP_Z, Answer, State, _step_change, compare_resume
 from rlvitals.record.selection import choose
@@ -222,3 +223,42 @@ def test_the_reward_leads_what_is_left_out_is_counted_and_too_few_steps_are_no_n
     assert shown.index("| reward_mean") < shown.index("| extra_")
     assert "And 9 more with --format json. Since when a difference lasts is judged from 20 common values on." in shown
     assert "| never |" not in shown
+
+
+def test_a_difference_lasts_from_no_step_before_the_first_that_differs() -> None:
+    a = healthy()
+    for step in (3, 7, 40):
+        found = pair(a, changed(a, "entropy", step, 0.3)).partings[0]
+        assert (found.first, found.lasting) == (step, step)
+
+
+def test_one_seed_gives_no_chance() -> None:
+    low, high = with_evals(healthy("a"), [0.2, 0.3]), with_evals(healthy("b"), [0.5, 0.7])
+    one = compare({"low": [low], "high": [high]})
+    assert np.isnan(one.contrasts[0].probability_of_improvement.value)
+    shown = to_markdown(page(one))
+    assert "| one seed: none | one seed: none |" in shown
+    two = compare({"low": [low, low], "high": [high, high]})
+    assert two.contrasts[0].probability_of_improvement.value == 1.0
+
+
+def test_names_are_the_ends_of_paths_that_differ() -> None:
+    assert distinct(["x/fault/seed-0/run", "x/control/seed-0/run"]) == ["fault/seed-0/run", "control/seed-0/run"]
+    assert distinct(["a/run", "b/run", "c/other"]) == ["a/run", "b/run", "other"]
+    assert distinct(["run", "b/run/"]) == [f"{Path.cwd().name}/run", "b/run"]
+    assert distinct(["a", "./a"]) == ["a", "a (2)"]
+    assert distinct(["wandb://e/p/1", "wandb://e/p/2"]) == ["1", "2"]
+
+
+def test_runs_in_folders_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    one, other = tmp_path / "fault" / "run", tmp_path / "control" / "run"
+    write_jsonl(one / "log.jsonl", trl_rows(nan_from=40))
+    write_jsonl(other / "log.jsonl", trl_rows())
+    shown = runner.invoke(app, ["compare", str(one), str(other)]).stdout
+    for line in ("control/run against fault/run", "last third, fault/run minus control/run", "findings of control/run"):
+        assert line in " ".join(shown.split())
+    assert "run and run" not in shown
+    said = runner.invoke(app, ["compare", f"bad={one},{one}", f"good={other}"]).stdout
+    assert "good against bad" in " ".join(said.split())
+    resumed_by = runner.invoke(app, ["compare", "--resume", str(one), str(other)]).stdout
+    assert resumed_by.startswith("Resume of fault/run by control/run")

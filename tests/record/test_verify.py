@@ -18,6 +18,7 @@ from rlvitals.record.vitals import State, runbook_items
 from rlvitals.schema import Run
 from tests.cli.runs import trl_rows, write_jsonl
 from tests.record.runs import healthy, run, tied, with_evals
+from tests.series import series
 
 runner = CliRunner()
 
@@ -110,6 +111,10 @@ def test_the_command_and_its_exit_codes(tmp_path: Path) -> None:
     log = str(write_jsonl(tmp_path / "log.jsonl", trl_rows(80, nan_from=20, nan_until=40)))
     assert runner.invoke(app, ["verify", log]).exit_code == 2
     assert runner.invoke(app, ["verify", log, "--since", "500"]).exit_code == 2
+    two = runner.invoke(app, ["verify", log, str(tmp_path)])
+    assert two.exit_code == 2
+    assert f"Say which is which: rlvitals verify --before {log} --after {tmp_path}" in two.stderr
+    assert "--before RUN --after RUN" in runner.invoke(app, ["verify", log, log, log]).stderr
     done = runner.invoke(app, ["verify", log, "--since", "41", "-f", "json"])
     assert done.exit_code in (0, 1)
     assert '"answer":' in done.stdout
@@ -236,3 +241,112 @@ def test_too_little_before_the_step_is_said() -> None:
     found = verify(good.until(5), after(good, 6))
     assert found.answer is Answer.NOTHING_TO_FIX
     assert found.headline.startswith("Too little was seen before that step to ask for a fix (5 rows)")
+
+
+@pytest.mark.parametrize(
+    ("scores", "items", "state"),
+    [
+        ([0.40, 0.392, 0.409], 0, State.FAILS),  # three scores whose noise nobody knows
+        ([0.2, 0.5, 0.9], 0, State.FAILS),
+        ([0.2, 0.5, 0.9], 500, State.HOLDS),
+        ([0.2013, 0.3027, 0.4011, 0.5033, 0.6007, 0.7021, 0.8003, 0.8119, 0.8207], 0, State.HOLDS),
+        ([0.2, 0.8, 0.81, 0.82, 0.4, 0.41], 500, State.FAILS),  # above its start, and far below its best
+    ],
+)
+def test_only_a_held_out_score_that_surely_rises_excuses(scores: list[float], items: int, state: State) -> None:
+    good = healthy(first=101)
+    bad = run("bad", 101, entropy="0.8=>0.05 x100 ~3%", kl_ref="0.02=>0.5 x100 ~5%")
+    later = with_evals(Run("bad", good.step, {**good.columns, **bad.columns}, good.trainer), scores, items=items)
+    assert states(healthy(), later)[1:3] == [state, state]
+
+
+def test_few_scores_of_unknown_error_accuse_nothing_either() -> None:
+    good = healthy(first=101)
+    assert states(healthy(), with_evals(good, [0.41, 0.40, 0.39], items=0))[3] is State.TOO_EARLY
+    assert states(healthy(), with_evals(good, [0.39, 0.40, 0.41], items=0))[3] is State.HOLDS
+    flat = [0.4013, 0.4127, 0.3911, 0.4003, 0.4217, 0.3809]
+    early = with_evals(healthy(), flat, items=0)
+    assert states(early, with_evals(good, flat[::-1], items=0))[3] is State.HOLDS
+    assert states(early, with_evals(good, [0.1013, 0.1127, 0.1011, 0.1103, 0.1017, 0.1009], items=0))[3] is State.FAILS
+    risen = with_evals(healthy(), [0.2, 0.4, 0.5, 0.6, 0.6], items=0)
+    assert states(risen, with_evals(good, [0.0] * 5, items=0))[3] is State.FAILS, "all below all before"
+
+
+@pytest.mark.parametrize(
+    ("ties", "right", "std", "state"),
+    [
+        ("0.12", "0.05", "0.08", State.FAILS),  # ties never were the failure
+        ("0.8", "0.78", "0.2", State.HOLDS),  # a fifth of the groups has signal, a fifth of the spread is there
+        ("0.8", "0.78", "0.02", State.FAILS),
+        ("0.8", "0.1", "0.2", State.FAILS),  # tied, and wrong
+    ],
+)
+def test_solved_groups_excuse_a_small_spread_only_as_far_as_they_explain_it(
+    ties: str, right: str, std: str, state: State
+) -> None:
+    good = healthy(first=101)
+    now = run("x", 101, zero_variance_frac=f"{ties} x100", all_right_frac=f"{right} x100", advantage_std=f"{std} x100")
+    later = Run("x", good.step, {**good.columns, **now.columns}, good.trainer)
+    assert states(healthy(), later)[0] is state
+    broken = healthy()
+    wild = Run("wild", broken.step, {**broken.columns, "advantage_std": broken.columns["advantage_std"] * 4000})
+    assert states(wild, good)[0] is State.HOLDS, "no scaled advantages are so large: no start to compare with"
+
+
+def fallen(after: str, first: int = 101) -> Run:
+    """A run whose reward fell from .7 to .02 within a step (first = 1), or what came after that was mended."""
+    good = healthy(rows=100, first=first)
+    return Run("r", good.step, {**good.columns, "reward_mean": series(after, seed=f"fallen/{first}")}, good.trainer)
+
+
+@pytest.mark.parametrize(
+    ("after", "answer"),
+    [
+        ("0.66 x100 ~0.01", Answer.FIXED),
+        ("0.31 x100 ~0.01", Answer.NOT_FIXED),
+        ("0.05->0.35 x100 ~0.01", Answer.TOO_EARLY),
+        ("0.66 x50 ~0.01; 0.3 x50 ~0.01", Answer.NOT_FIXED),
+    ],
+)
+def test_back_at_the_earlier_level_is_held_against_that_level(after: str, answer: Answer) -> None:
+    earlier = fallen("0.5->0.7 x60 ~0.01; 0.02 x40 ~0.01", first=1)
+    assert any(c.id == "R002" for c in diagnose(earlier).causes)
+    found = verify(earlier, fallen(after))
+    assert found.answer is answer, found.headline
+    if answer is Answer.TOO_EARLY:
+        assert 30 <= found.steps_needed <= 120
+
+
+def test_a_run_started_anew_is_held_against_the_steps_that_it_has_reached() -> None:
+    earlier = fallen("0.1->0.7 x60 ~0.01; 0.02 x40 ~0.01", first=1)
+    anew = fallen("0.1->0.7 x60 ~0.01; 0.7 x40 ~0.01", first=1).until(30)
+    back = next(i for i in verify(earlier, anew).items if "back near" in i.name)
+    assert (back.state, "up to step 30" in back.text) == (State.HOLDS, True)
+
+
+def test_low_and_level_entropy_of_a_run_that_learned_is_open_without_a_held_out_score() -> None:
+    good = healthy(first=101)
+    low = Run("low", good.step, {**good.columns, **run("low", 101, entropy="0.3->0.25 x100 ~0.005").columns})
+    item = runbook_items(view_of(low), view_of(healthy()))[1]
+    assert item.state is State.NO_DATA
+    assert item.text.endswith("no held-out score of known error tells whether tasks are solved by it")
+    assert states(healthy(), with_evals(low, [0.3, 0.5, 0.7, 0.9]))[1] is State.HOLDS
+    assert states(healthy(), with_evals(low, [0.5, 0.5, 0.5, 0.5]))[1] is State.FAILS
+    unpaid = Run("unpaid", low.step, {**low.columns, **run("unpaid", 101, reward_mean="0.3 x100 ~0.02").columns})
+    assert states(healthy(), unpaid)[1] is State.FAILS
+
+
+def test_a_lower_bound_of_ties_says_nothing_of_few_ties() -> None:
+    good = healthy(first=101)
+    left = {k: v for k, v in good.columns.items() if k not in ("advantage_std", "zero_variance_frac")}
+    spread = run("largest", 101, advantage_max="1.5 x100 ~0.1", advantage_min="-1.5 x100 ~0.1").columns
+    assert states(healthy(), Run("largest", good.step, {**left, **spread}, good.trainer))[0] is State.NO_DATA
+
+
+def test_a_divergence_that_scatters_says_that_it_has_no_trend() -> None:
+    good = healthy(first=101)
+    noisy = run("noisy", 101, kl_ref="0.2 x15; 0.03 x35; 0.06 x50 ~5%").columns
+    later = Run("noisy", good.step, {**good.columns, **noisy}, good.trainer)
+    item = runbook_items(view_of(later), view_of(healthy()))[2]
+    assert item.state is State.HOLDS
+    assert item.text.endswith("that is no steady rise: these rows have no trend")

@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rlvitals.check import Verify
+from rlvitals.check import Onset, Verify
 from rlvitals.checks import CHECKS
+from rlvitals.record.level import Earlier
 from rlvitals.record.parts import view_of
 from rlvitals.record.statements import statement
 from rlvitals.record.verify import Answer, verify
@@ -119,3 +120,33 @@ def test_what_speaks_of_the_first_step_is_asked_of_the_first_rows() -> None:
 def test_some_is_enough_where_most_rows_are_zero() -> None:
     assert judged(run(clip_frac="0 x30; 0.01 x2; 0 x18"), "clip_frac", "some >", 0.0, 50).state is State.HOLDS
     assert judged(run(clip_frac="0 x50"), "clip_frac", "some >", 0.0, 50).state is State.FAILS
+
+
+@pytest.mark.parametrize(("first", "base", "state"), [(1, 1, State.HOLDS), (0, 1, State.HOLDS), (1, 0, State.NO_DATA)])
+def test_the_first_row_of_a_run_is_the_one_where_its_trainer_begins(first: int, base: int, state: State) -> None:
+    part = replace(run("part", first, kl_ref="0 x1; 0.2 x40"), trainer=TrainerInfo("t", step_base=base))
+    assert judged(part, "kl_ref", "first <", 0.01, 1).state is state
+    from_zero = Earlier(view_of(run("whole", 0, kl_ref="0 x41")), Onset(0, 0))
+    later = statement(Verify("it", "kl_ref", "first <", 0.01, 1), view_of(run("part", 1, kl_ref="0.2 x40")), from_zero)
+    assert later.state is State.NO_DATA, "cut from a run that counts from 0"
+
+
+@pytest.mark.parametrize("name", controls())
+def test_a_control_is_as_before_at_any_of_its_later_steps(name: str) -> None:
+    whole = controls()[name]
+    for cut in (30, 50, 70):
+        if cut + 30 <= whole.rows:
+            earlier = Earlier(view_of(whole.until(cut)), Onset(cut - 5, cut))
+            later = replace(whole, step=whole.step[cut:], columns={n: c[cut:] for n, c in whole.columns.items()})
+            item = statement(Verify("it", "reward_mean", "as before"), view_of(later.until(cut + 30)), earlier)
+            assert item.state in (State.HOLDS, State.NO_DATA), (cut, item.text)
+
+
+def test_without_rows_before_the_fault_there_is_no_level_to_be_back_at() -> None:
+    wanted = Verify("it", "reward_mean", "as before")
+    later = view_of(run("later", 50, reward_mean="0.5 x40"))
+    assert statement(wanted, later).state is State.NO_DATA
+    few = Earlier(view_of(run(reward_mean="0.5 x40")), Onset(3, 3))
+    assert statement(wanted, later, few).state is State.NO_DATA
+    known = Earlier(view_of(run(reward_mean="0.5 x40")), Onset(30, 30))
+    assert statement(wanted, later, known).state is State.HOLDS

@@ -50,7 +50,7 @@ def compare(arms: Mapping[str, Sequence[Run]]) -> Comparison:
     scored = _scores(arms)
     results = tuple(replace(arm_result(n, s[n]), scored_on=on) for on, s in scored.items() for n in names if n in s)
     contrasts = tuple(
-        replace(contrast(o, base, s), scored_on=on)
+        replace(_chance_of_seeds(contrast(o, base, s)), scored_on=on)
         for on, s in scored.items()
         for o in names[1:]
         if base in s and o in s
@@ -65,6 +65,14 @@ def compare(arms: Mapping[str, Sequence[Run]]) -> Comparison:
         if run.evals
     }
     return Comparison(_headline(contrasts, pairs), scored_on, pairs, results, contrasts, choices)
+
+
+def _chance_of_seeds(found: Contrast) -> Contrast:
+    """Return a contrast without a chance where an arm has one seed: whether that one won is 0 or 1, no chance."""
+    chance = found.probability_of_improvement
+    if math.isfinite(chance.low):
+        return found
+    return replace(found, probability_of_improvement=replace(chance, value=math.nan))
 
 
 def _unsupported(found: Contrast) -> Contrast:

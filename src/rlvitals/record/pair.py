@@ -159,8 +159,8 @@ def _lasting(at: Int64, gap: Float64) -> int:
     limit = PART_Z * noise * math.sqrt(stats.inflation(np.arange(gap.size, dtype=float), gap) / WIDTH)
     for sign in (1.0, -1.0):
         first = onsets.first_lasting(np.arange(mean.size, dtype=float), sign * mean > limit)
-        if first is not None:
-            return int(at[first])
+        if first is not None:  # a window of rows: within it, since the first that differs that way
+            return int(at[first + int(np.argmax(sign * gap[first : first + WIDTH] > 0))])
     return -1
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from rlvitals import stats
 from rlvitals.check import SourceKind, Threshold, Verify
 from rlvitals.checks.common import fmt
+from rlvitals.conclude import start_of
+from rlvitals.record.level import AS_BEFORE, Earlier, as_before
 from rlvitals.record.vitals import MIN_EVALS, Item, State, gained, held_out, waiting, well_within
 from rlvitals.schema import Float64, Int64
 from rlvitals.view import View
@@ -17,16 +21,15 @@ SOLVING = frozenset({"zero_variance_frac", "all_right_frac", "unique_frac", "rew
 LEARNING = frozenset({"entropy", "length_mean"})
 """What a policy that learns moves in either direction: its check says whether that became a fault."""
 SCORES = ("held-out", "reward", "success")  # on a scale of their own, where no factor says what is material
-FIRST_STEP = 1  # at the latest, of a part that is the beginning of a run; some trainers count from 0
 
 MATERIAL = Threshold("material", 1.25, "times, last against first half", SourceKind.CONVENTION, "a quarter")
 
 
-def statement(wanted: Verify, view: View) -> Item:
-    """Judge one statement on the rows after the fix."""
+def statement(wanted: Verify, view: View, earlier: Earlier | None = None) -> Item:
+    """Judge one statement on the rows after the fix; `earlier` holds those before it."""
     if wanted.metric.endswith("/"):
-        return _family(wanted, view)
-    if wanted.op.startswith(FIRST) and view.first_step > FIRST_STEP:
+        return _family(wanted, view, earlier)
+    if wanted.op.startswith(FIRST) and view.first_step > _start(view, earlier):
         return Item(wanted.text, State.NO_DATA, f"these rows begin at step {view.first_step}, not with a run")
     steps, values = _series(wanted.metric, wanted.op, view)
     needed = MIN_EVALS if wanted.metric == "held-out" else wanted.steps
@@ -34,9 +37,17 @@ def statement(wanted: Verify, view: View) -> Item:
         return Item(wanted.text, State.NO_DATA, f"{wanted.metric} is not logged after the fix")
     if values.size < needed:
         return waiting(wanted.text, int(values.size), needed)
+    if wanted.op == AS_BEFORE:
+        course = _course(replace(wanted, op="not falling"), steps, values, needed, view)
+        return course if course.state is State.FAILS else as_before(wanted, values, view, earlier)
     if wanted.value is None and wanted.op != "finite":
         return _course(wanted, steps, values, needed, view)
     return _level(wanted, values, needed, view)
+
+
+def _start(view: View, earlier: Earlier | None) -> int:
+    """Return the number of a run's first step; rows that begin later do not begin with a run."""
+    return start_of(view) if earlier is None else min(start_of(view), start_of(earlier.view))
 
 
 def _series(metric: str, op: str, view: View) -> tuple[Int64, Float64]:
@@ -136,11 +147,11 @@ def _material(metric: str, values: Float64, view: View) -> bool:
     return max(first, last) >= MATERIAL.value * min(first, last)
 
 
-def _family(wanted: Verify, view: View) -> Item:
+def _family(wanted: Verify, view: View, earlier: Earlier | None) -> Item:
     """Judge a statement about every member of an open family: the worst member decides."""
     members = view.family(wanted.metric)
     if not members:
         return Item(wanted.text, State.NO_DATA, f"{wanted.metric}* is not logged after the fix")
     order = (State.FAILS, State.TOO_EARLY, State.NO_DATA, State.HOLDS)
-    parts = [statement(Verify(wanted.text, name, wanted.op, wanted.value, wanted.steps), view) for name in members[:64]]
+    parts = [statement(replace(wanted, metric=name), view, earlier) for name in members[:64]]
     return min(parts, key=lambda i: order.index(i.state))

@@ -10,6 +10,7 @@ from rlvitals.check import Check, Clear, Fired, Verdict
 from rlvitals.checks import CHECKS
 from rlvitals.conclude import diagnose
 from rlvitals.diagnosis import Cause, Diagnosis
+from rlvitals.record.level import Earlier
 from rlvitals.record.parts import joined, view_of
 from rlvitals.record.standing import Standing, emerged, standing, watched
 from rlvitals.record.statements import statement
@@ -58,11 +59,11 @@ def verify(earlier: Run, later: Run) -> Verification:
     """
     then, now, whole = diagnose(earlier), diagnose(later), diagnose(joined(earlier, later))
     causes = tuple(c for c in then.causes if c.asks_for_a_move)
-    view = view_of(later)
+    view, before = view_of(later), view_of(earlier)
     first = int(later.step[0])
     active = standing(then, now, whole, first)
-    own = [*_own(causes, now, whole, view), *(_still(s, view) for s in active)]
-    items = [*own, *runbook_items(view, view_of(earlier))]
+    own = [*_own(causes, now, whole, view, before), *(_still(s, view) for s in active)]
+    items = [*own, *runbook_items(view, before)]
     worse = tuple(f"{c.id} {c.name}" for c in emerged(then, now, whole, first, active))
     still_there = any(i.state is State.FAILS for i in own)
     old = (*causes, *active)
@@ -136,13 +137,14 @@ def _still(found: Standing, view: View) -> Item:
     return Item(name, State.FAILS, f"{found.finding.summary} ({found.why})")
 
 
-def _own(causes: Sequence[Cause], now: Diagnosis, whole: Diagnosis, view: View) -> list[Item]:
+def _own(causes: Sequence[Cause], now: Diagnosis, whole: Diagnosis, view: View, before: View) -> list[Item]:
     by_id: Mapping[str, Check] = {c.id: c for c in CHECKS}
     items = []
     for cause in causes:
         items.append(_check_again(cause, now, whole, view))
         wanted = by_id[cause.id].plan(cause.finding.variant).verify
-        items.extend(statement(w, view) for w in wanted if w.metric)
+        earlier = Earlier(before, cause.finding.onset)
+        items.extend(statement(w, view, earlier) for w in wanted if w.metric)
     return items
 
 
