@@ -6,12 +6,13 @@ import re
 import sys
 from pathlib import Path
 
+import orjson
 import pytest
 from typer.testing import CliRunner
 
 from rlvitals.cli.main import app
 from rlvitals.errors import InputError
-from rlvitals.lab import run
+from rlvitals.lab import jobs
 from rlvitals.lab.cases import Case, cases_of
 from rlvitals.lab.fault import Fault, Healthy, Injection, Place, Strength
 from rlvitals.lab.find import seeds_of
@@ -107,6 +108,10 @@ def test_settings_of_the_subject_win_over_those_of_the_call() -> None:
         (["run", "--faults", "a", "--seeds", "b", "--set", "c"], "3 problems"),
         (["score"], "no results of the lab"),
         (["score", "--results", "nowhere.json"], "cannot read"),
+        (["score", "--page", "lab.toml"], "--page: not a folder; found the file"),
+        (["score", "--results", "lab.toml"], "Make it: rlvitals lab score --out FOLDER --json FILE"),
+        (["show", "nan-from-one-step", "--steps", "5"], "nan-from-one-step breaks from step 60 on, after the run has"),
+        (["run", "--faults", "nan-from-one-step", "--steps", "5"], "--steps: nan-from-one-step breaks from step 60 on"),
         (["show", "tasks-to-hard"], "Nearest: tasks-too-hard"),
         (["show", "tasks-too-hard", "--strength", "9 digits"], "no such strength"),
         (
@@ -135,11 +140,12 @@ def test_settings_of_the_subject_win_over_those_of_the_call() -> None:
 )
 def test_a_bad_call_is_refused(args: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "lab.toml").write_text("x", encoding="utf-8")
     found = runner.invoke(app, ["lab", *args])
     assert found.exit_code == 2, found.output
     assert said in found.output
     assert found.output.startswith("rlvitals: ")
-    assert list(tmp_path.iterdir()) == []
+    assert [f.name for f in tmp_path.iterdir()] == ["lab.toml"]
 
 
 def test_list_names_every_fault_with_its_root() -> None:
@@ -258,7 +264,8 @@ def test_a_log_on_which_rlvitals_fails_is_no_answer(tmp_path: Path, monkeypatch:
 
     case = tmp_path / "f" / "a" / "seed-0"
     (case / "run").mkdir(parents=True)
-    (case / "result.json").write_text('{"case": "f/a/seed-0", "subject": "f", "seed": 0, "heard": {}}')
+    whole = result("broken", "much", 0, both(heard()), case="f/a/seed-0")
+    (case / "result.json").write_bytes(orjson.dumps(whole))
     monkeypatch.setattr(lab_run, "LAYOUTS", {"own": None})
     monkeypatch.setattr(lab_run, "examine", failing)
     said: list[str] = []
@@ -271,7 +278,13 @@ def test_a_log_on_which_rlvitals_fails_is_no_answer(tmp_path: Path, monkeypatch:
 def test_show_trains_names_mends_and_verifies(tmp_path: Path) -> None:
     found = runner.invoke(app, ["lab", "show", "parser-changed", "--out", str(tmp_path)])
     assert found.exit_code == 0, found.output
-    for part in ("1. Break it", "noticed 11 steps after it broke", "2. The diagnosis", "3. Mend it", "Fixed: "):
+    for part in (
+        "1. Break it",
+        "noticed at step 6, 5 steps after it broke",
+        "2. The diagnosis",
+        "3. Mend it",
+        "Fixed: ",
+    ):
         assert part in found.output
     assert "R021 is right" in found.output  # the parser, and not the reward that it leaves constant
 
@@ -310,7 +323,7 @@ def test_the_example_of_the_page_works(tmp_path: Path) -> None:
 
 def test_more_cases_than_one_set_of_processes_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pool that renews its processes came to a standstill once each had done its share (cpython issue 115634)."""
-    monkeypatch.setattr(run, "PER_PROCESS", 1)
+    monkeypatch.setattr(jobs, "PER_PROCESS", 1)
     heard: list[str] = []
     names = [f"healthy/none/seed-{i}" for i in range(5)]
     assert hear_cases(names, tmp_path, 2, lambda name, text: heard.append(name)) == 5

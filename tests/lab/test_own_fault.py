@@ -16,9 +16,14 @@ from rlvitals.cli.main import app
 from rlvitals.errors import InputError
 from rlvitals.lab.cases import Case
 from rlvitals.lab.fault import Fault, Healthy
+from rlvitals.lab.faults import FAULTS
 from rlvitals.lab.find import own_faults
+from rlvitals.lab.healthy import HEALTHY
 from rlvitals.lab.injected import injected
 from rlvitals.lab.run import is_other, refresh
+from rlvitals.lab.valid import problems_of
+from tests.lab.results import both, heard
+from tests.lab.results import result as made
 
 runner = CliRunner()
 
@@ -56,6 +61,24 @@ def load(folder: Path, text: str, name: str = "own") -> Fault | Healthy:
         ('settings={"prompts": 2}', 'settings={"promts": 2}', "no such setting"),
         ("steps=6", "start=0", "the first broken step is none"),
         ("inject=inject", "inject=7", "inject is no function"),
+        (
+            "place=Place.TRAINER",
+            'place="trainer"',
+            "the field place does not fit; found place='trainer' (str); expected",
+        ),
+        ('name="mine"', "name=7", "the field name does not fit"),
+        ('Strength("lr 0", 0.0)', 'Strength("lr 0", 0.0, "none")', "strength 'lr 0': the field harm does not fit"),
+        ('Strength("lr 0", 0.0)', 'Strength("lr 0", "0")', "the field value does not fit"),
+        ('Strength("lr 0", 0.0)', 'Strength("lr 0", float("nan"))', "a strength has no value"),
+        ("steps=6", "steps=True", "the field steps does not fit"),
+        ("steps=6", "steps=6, invariant=1", "the field invariant does not fit"),
+        ("steps=6", 'steps=6, hidden={"TRL": "x"}', "of the layouts own, trl, verl, chapter7"),
+        ("steps=6", "steps=6, start=9", "the run ends before the fault begins; found steps=6, start=9"),
+        ('settings={"prompts": 2}', 'settings=[("prompts", 2)]', "the field settings does not fit"),
+        (', fix="Raise it."', "", "own.py line 9: the Fault lacks fix; expected fix=, what mends it, in words"),
+        ('fix="Raise it."', 'fxi="Raise it."', "own.py line 9: a Fault has no field fxi; expected fix="),
+        ('Strength("lr 0", 0.0)', 'Strength("lr 0")', "own.py line 11: the Strength lacks value"),
+        ("def inject(given: Injection):", "def inject(given: Injection)", "own.py line 5: the fault cannot be loaded"),
     ],
 )
 def test_a_fault_that_cannot_be_used_is_refused(old: str, new: str, said: str, tmp_path: Path) -> None:
@@ -71,6 +94,11 @@ def test_a_fault_that_cannot_be_used_is_refused(old: str, new: str, said: str, t
         ("raise KeyError('lr')", "inject failed"),
         ("return given.config", "inject returned something else than a setup"),
         ("return given.config, None", "found (Config, NoneType)"),
+        (
+            "return given.config, replace(given.parts, advantag=None)",
+            "unexpected keyword argument 'advantag' (own.py line 7)",
+        ),
+        ("return given.config, replace(given.parts, advantage=None)", "parts whose advantage is a NoneType"),
     ],
 )
 def test_an_injection_that_fails_is_told_and_no_fault_of_ours(body: str, said: str, tmp_path: Path) -> None:
@@ -83,6 +111,16 @@ def test_an_injection_that_fails_is_told_and_no_fault_of_ours(body: str, said: s
     shown = runner.invoke(app, ["lab", "show", f"{tmp_path / 'own.py'}:MINE", "--out", str(tmp_path / "out")])
     assert (shown.exit_code, "Traceback" in shown.output) == (2, False)
     assert said in shown.output
+    called = runner.invoke(
+        app, ["lab", "run", "--fault", f"{tmp_path / 'own.py'}:MINE", "--out", str(tmp_path / "out")]
+    )
+    assert (called.exit_code, said in called.output) == (2, True)
+    assert not (tmp_path / "out").exists()  # no control was trained before it was known
+
+
+def test_the_faults_of_the_lab_hold_to_what_is_asked_of_others() -> None:
+    subjects: list[Fault | Healthy] = [*FAULTS, *HEALTHY]
+    assert [p for s in subjects for p in problems_of(s, s.name)] == []
 
 
 def test_two_faults_of_one_name_are_refused(tmp_path: Path) -> None:
@@ -141,14 +179,7 @@ def test_what_is_injected_is_known_by_its_code_and_not_by_its_description(
 def test_results_are_described_anew_and_those_of_another_version_are_told(tmp_path: Path) -> None:
     fault = load(tmp_path, GOOD, "v1")
     assert isinstance(fault, Fault)
-    plain = {
-        "subject": "mine",
-        "seed": 0,
-        "strength": "lr 0",
-        "heard": {},
-        "healthy": False,
-        "about": {"roots": ["R001"]},
-    }
+    plain = {**made("broken", "lr 0", 0, both(heard())), "subject": "mine", "about": {"roots": ["R001"]}}
     for name, digest in (("same", injected(fault, fault.strengths[0])), ("other", "0" * 16), ("old", "")):
         folder = tmp_path / "runs" / name
         folder.mkdir(parents=True)

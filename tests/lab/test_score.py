@@ -33,6 +33,8 @@ def judged(made: Kept, layout: str = "own") -> Any:
         (["S001", "R001"], [], Got.BESIDE, False, ()),
         (["K001"], ["R001"], Got.WATCHED, False, ("K001",)),
         (["K001", "S001"], [], Got.OTHER, False, ("K001",)),
+        (["S001", "K001"], [], Got.CONSEQUENCE, False, ("K001",)),
+        (["S001"], [], Got.CONSEQUENCE, False, ()),
         ([], [], Got.SILENT, False, ()),
     ],
 )
@@ -162,7 +164,38 @@ def test_targets_say_what_was_met_and_what_could_not_be_judged() -> None:
     found = targets(kept(result("broken", "much", 0, both(heard(["R001"])))))
     assert [t.verdict for t in found] == ["met", "not run", "not run", "met", "not run", "not run", "not met"]
     assert "200 steps" in found[-1].found
-    assert found[-1].found.endswith("too few to tell")
+    assert found[-1].found.endswith("what is not met: 200 of the 60,000 steps, 0 of the 20 runs")
+
+
+def test_a_target_says_which_of_its_conditions_is_not_met() -> None:
+    long = {"own": heard(steps=1000)}
+    loud = {"own": heard(steps=1000, alarms=[{"step": s, "check": "K001", "action": "fix"} for s in (10, 60, 90)])}
+    runs = [result("hard", None, s, long, steps=1000) for s in range(21)]
+    assert targets(kept(*runs))[-1].found.endswith("; 21 such runs; what is not met: 21,200 of the 60,000 steps")
+    enough = [result("hard", None, s, long, steps=1000) for s in range(60)]
+    met = targets(kept(*enough))[-1]
+    assert (met.verdict, met.found) == ("met", "0.00 (0 in 60,200 steps; 0.00-0.61); 60 such runs")
+    noisy = targets(kept(*enough[:-3], *(result("hard", None, s, loud, steps=1000) for s in (90, 91, 92))))[-1]
+    assert (noisy.verdict, noisy.found.partition("what is not met: ")[2]) == ("not met", "more than 1 per 10,000 steps")
+
+
+def test_the_pages_say_how_they_count_and_what_healthy_runs_were_made() -> None:
+    lengths = [1000, 1000, 1000, 300]
+    made = kept(
+        *(result("hard", None, i, both(heard(steps=n), heard(steps=n)), steps=n) for i, n in enumerate(lengths))
+    )
+    text, shown = markdown(made), html(made)
+    for page in (text, shown):
+        assert "3 x 1,000, 1 x 300" in page
+        assert "Met and not met go by the value itself" in page
+        for words in ("mild ones are left out", "Nine in ten: ", "Possible: ", "a consequence named is"):
+            assert words in page
+    assert "docs/scoreboard.md" not in shown
+
+
+def test_a_healthy_run_without_one_of_the_layouts_costs_no_page() -> None:
+    made = kept(result("hard", None, 0, both(heard())), result("hard", None, 1, {"own": heard()}))
+    assert "| hard | It is noisy. | 2 x 100 |" in markdown(made)
 
 
 def test_other_settings_are_scored_apart() -> None:
@@ -257,7 +290,9 @@ def test_shares_rates_and_medians_in_words() -> None:
     assert str(Middle((5.0, 10.0, math.inf, math.nan))) == (
         "10 steps (5 to never; nine in ten: never; 3 runs, never in 1)"
     )
-    assert str(Middle((5.0,))) == "5 steps (5 to 5; nine in ten: 5 steps; 1 run)"
+    assert str(Middle((5.0,))) == "5 steps (one run)"
+    assert str(Middle((math.inf, math.nan))) == "never (one run)"
+    assert str(Mean((0.375,))) == "38% (one run)"
     assert math.isnan(Middle(()).median)
     assert str(Mean(())) == "none to judge"
 

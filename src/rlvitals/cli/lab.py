@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 FOLDER = Path("lab-runs")
 SAID = 5  # names in one message
+INTERRUPTED = 130  # exit code of what Ctrl-C ended, as shells have it
 FAULTS_HELP = "Faults by name, comma-separated; all or none. All without --faults, --healthy and --fault."
 HEALTHY_HELP = "Healthy runs by name, comma-separated; all or none."
 SEEDS_HELP = "A number of seeds (5: 0 to 4), a range (100-104) or a list (0,3,7)."
@@ -72,31 +73,39 @@ def run(
     Exit code 0: every run has a result
     Exit code 1: a run left no result, rlvitals failed on its log, or it is of another version of its fault
     Exit code 2: wrong usage
+    Exit code 130: interrupted; runs under way leave no result
     """
     from rlvitals.cli.train import require_packages
 
     require_packages()
     cases = _cases(faults, healthy, fault or [], seeds, steps, set_ or [], out)
-    from rlvitals.lab.run import hear_cases, missing, refresh, run_cases
+    from rlvitals.lab.jobs import Interrupted
+    from rlvitals.lab.run import hear_cases, missing, refresh, run_cases, torn
 
+    _tell(torn(cases, out), "left out, train it anew without --again" if again else "trained anew")
     others = set(refresh([c.subject for c in cases], out)) & {c.name for c in cases}
     todo = [c for c in cases if fresh and c.name in others] + missing(cases, out)
     done = len(cases) - len(todo)
-    if again:
-        waiting = {c.name for c in todo}
-        names = [c.name for c in cases if c.name not in waiting]
-        with _Bar(len(names), f"{len(names)} runs to examine again in {out}") as bar:
-            failed = hear_cases(names, out, jobs, bar.said)
-    else:
-        with _Bar(len(todo), f"{len(todo)} runs into {out}, {done} there already, {jobs} at a time") as bar:
-            failed = run_cases(todo, out, jobs, bar.said)
+    waiting = {c.name for c in todo}
+    names = [c.name for c in cases if c.name not in waiting]
+    title = f"{_runs(len(todo))} into {out}, {done} there already, {jobs} at a time"
+    try:
+        with (
+            _Bar(len(names), f"{_runs(len(names))} to examine again in {out}")
+            if again
+            else _Bar(len(todo), title) as bar
+        ):
+            failed = hear_cases(names, out, jobs, bar.said) if again else run_cases(todo, out, jobs, bar.said)
+    except Interrupted as interrupted:
+        print(f"interrupted: {interrupted.left} left, call it again", file=sys.stderr)
+        raise typer.Exit(INTERRUPTED) from None
     stale = [] if fresh and not again else sorted(others)
     if stale:
         print(_of_another_version(stale, "rlvitals lab run --fresh with the same options"), file=sys.stderr)
     if failed:
         print(
-            f"{failed} runs left no result, or one that is no answer: call it again to train what is missing, with "
-            "--again to examine what is there",
+            f"{_runs(failed)} left no result, or one that is no answer: call it again to train what is "
+            "missing, with --again to examine what is there",
             file=sys.stderr,
         )
     print(f"Score them: rlvitals lab score --out {out}", file=sys.stderr)
@@ -125,6 +134,8 @@ def score(
     from rlvitals.lab.kept import write
     from rlvitals.lab.page import summary
 
+    if page is not None and (wrong := _not_a_folder(page, "--page")):
+        raise InputError(*wrong)
     kept = _kept(out, results, date, fault or [])
     if json_ is not None:
         write(kept, json_)
@@ -148,6 +159,7 @@ def show(
     Exit code 1: not noticed, or the fix is not verified
     Exit code 2: wrong usage
     Exit code 3: too early to say whether the fix worked
+    Exit code 130: interrupted
     """
     from rlvitals.cli.train import require_packages
 
@@ -158,17 +170,24 @@ def show(
     subject = (
         own_faults([fault], "FAULT")[0][0] if ":" in fault else subject_of(fault, "", healthy=False, where="FAULT")
     )
-    leave(Exit(play(subject, strength, seed, steps, out, record)))
+    try:
+        code = play(subject, strength, seed, steps, out, record)
+    except KeyboardInterrupt:  # between the steps of a run, where nothing of it is under way
+        print("stopped by you", file=sys.stderr)
+        code = INTERRUPTED
+    if code == INTERRUPTED:
+        raise typer.Exit(code)
+    leave(Exit(code))
 
 
 def _cases(faults: str, healthy: str, own: list[str], seeds: str, steps: int, set_: list[str], out: Path) -> list[Case]:
     """Return the cases that the options ask for. Raises InputError with every problem."""
     from rlvitals.grpo.config import Config, with_settings
     from rlvitals.grpo.tasks.load import kind_of
-    from rlvitals.lab.cases import cases_of
+    from rlvitals.lab.cases import cases_of, refused
     from rlvitals.lab.find import choose, own_faults, seeds_of
 
-    problems: list[Problem] = _not_a_folder(out)
+    problems: list[Problem] = _not_a_folder(out, "--out")
     given = pairs(set_, "--set", "KEY=VALUE", problems)
     problems += _of_the_call(given)
     more: dict[str, object] = {}
@@ -198,15 +217,18 @@ def _cases(faults: str, healthy: str, own: list[str], seeds: str, steps: int, se
                                 "at least one", "List them: rlvitals lab list"))  # fmt: skip
     if problems:
         raise InputError(*problems)
-    return cases_of(subjects, chosen, steps=steps, more=more)
+    cases = cases_of(subjects, chosen, steps=steps, more=more)
+    if wrong := refused(cases):
+        raise InputError(*wrong)
+    return cases
 
 
-def _not_a_folder(out: Path) -> list[Problem]:
+def _not_a_folder(out: Path, where: str) -> list[Problem]:
     """Refuse a folder that cannot be one, before every run fails on it."""
     first = next(part for part in (out, *out.absolute().parents) if part.exists())
     if first.is_dir():
         return []
-    return [Problem("not a folder", "--out", f"the file {first}", "a folder, or a name that is free")]
+    return [Problem("not a folder", where, f"the file {first}", "a folder, or a name that is free")]
 
 
 def _of_the_call(given: Mapping[str, str]) -> list[Problem]:
@@ -228,10 +250,28 @@ def _of_the_call(given: Mapping[str, str]) -> list[Problem]:
 def _of_another_version(cases: list[str], again: str) -> str:
     """Say which results are of a fault that has changed since."""
     more = f" and {len(cases) - SAID} more" if len(cases) > SAID else ""
+    were = "run was" if len(cases) == 1 else "runs were"
     return (
-        f"{len(cases)} runs were trained with another version of their fault: {', '.join(cases[:SAID])}{more}. Train "
+        f"{len(cases)} {were} trained with another version of their fault: {', '.join(cases[:SAID])}{more}. Train "
         f"them again ({again}) or remove their folders"
     )
+
+
+def _runs(n: int) -> str:
+    return f"{n} run{'' if n == 1 else 's'}"
+
+
+def _tell(torn: list[Problem], then: str) -> None:
+    """Say which files hold no result, and what becomes of them."""
+    for problem in torn:
+        print(f"{problem}: {then}", file=sys.stderr)
+
+
+def _list(runs: list[str], what: str, then: str) -> None:
+    """Say of which runs something must be known beside the figures."""
+    if runs:
+        verb = "is" if len(runs) == 1 else "are"
+        print(f"{_runs(len(runs))} {what} {verb} {then}:", *runs, sep="\n  ", file=sys.stderr)
 
 
 def _names(text: str) -> list[str]:
@@ -255,10 +295,14 @@ def _kept(out: Path, results: Path | None, date: str, own: list[str]) -> Kept:
     from rlvitals.lab.faults import FAULTS
     from rlvitals.lab.find import own_faults
     from rlvitals.lab.healthy import HEALTHY
-    from rlvitals.lab.run import is_other, read_results
+    from rlvitals.lab.results import crashes_in, read_all
+    from rlvitals.lab.run import is_other
 
     mine = [subject for subject, _ in own_faults(own)]
-    found = read_results(out) if out.is_dir() else []
+    found, torn = read_all(out) if out.is_dir() else ([], [])
+    _tell(torn, "not scored, rlvitals lab run trains it anew")
+    _list(crashes_in(out), "crashed in the code of the fault or on what it returned and", "not scored")
+    _list([f"{r['case']}: {r['crash']}" for r in found if r.get("crash")], "ended in a crash and", "scored so")
     if not found:
         raise InputError(
             Problem("no results of the lab", str(out), expected="a folder that rlvitals lab run has filled",

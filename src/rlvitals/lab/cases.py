@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from rlvitals.errors import InputError, Problem
 from rlvitals.grpo.config import Config, digest
 from rlvitals.grpo.parts import Parts
 from rlvitals.grpo.presets import config_of
+from rlvitals.lab.crash import own_line, said_of
 from rlvitals.lab.fault import Fault, Healthy, Injection, Strength
 from rlvitals.lab.valid import injected_parts
 
@@ -77,7 +76,8 @@ class Case:
         except InputError:
             raise
         except Exception as error:  # a user's own code may fail in any way
-            said = f"{type(error).__name__}: {error}{_line_of(error)}"[:300]
+            line = own_line(error)
+            said = said_of(error) + (f" ({line})" if line else "")
             raise InputError(
                 Problem("inject failed", where, said, "a function that returns (config, parts)")
             ) from error
@@ -87,10 +87,27 @@ class Case:
         return found
 
 
-def _line_of(error: BaseException) -> str:
-    """Return " (file.py, line 7)" of the place that raised."""
-    last = traceback.extract_tb(error.__traceback__)[-1:]
-    return f" ({Path(last[0].filename).name}, line {last[0].lineno})" if last else ""
+def refused(cases: Sequence[Case]) -> list[Problem]:
+    """Return what keeps cases from being trained, before any of them is: one seed shows what a fault's code does."""
+    found = []
+    for case in {(c.subject.name, c.strength): c for c in reversed(cases)}.values():
+        subject, steps = case.subject, case.steps or case.subject.steps or STEPS
+        if not isinstance(subject, Fault) or case.strength is None:
+            continue
+        if steps < subject.start:
+            found.append(ends_too_early(subject, steps))
+        elif case.source:
+            try:
+                case.setup()
+            except InputError as error:
+                found += error.problems
+    return list(dict.fromkeys(reversed(found)))
+
+
+def ends_too_early(fault: Fault, steps: int) -> Problem:
+    """Return what to say of a run that ends before its fault begins: nothing is broken in it."""
+    return Problem(f"{fault.name} breaks from step {fault.start} on, after the run has ended", "--steps",
+                   str(steps), f"at least {fault.start + 20}", "0 takes the fault's own")  # fmt: skip
 
 
 def base(subject: Fault | Healthy, seed: int, steps: int = 0, more: Mapping[str, object] | None = None) -> Config:

@@ -84,6 +84,7 @@ class Fault:
         hidden: layout -> why the root cannot be told from what that trainer logs; "cannot say" is then right.
         fix: what mends it, in words; `rlvitals lab show` applies it by leaving the injection out.
         steps: of a run; 0 takes the lab's default.
+        crashes: what is put in raises on purpose; a run that ends so is a result, where it is a mistake otherwise.
     """
 
     name: str
@@ -100,6 +101,7 @@ class Fault:
     invariant: bool = False
     hidden: Mapping[str, str] = field(default_factory=dict)
     steps: int = 0
+    crashes: bool = False
 
     @property
     def named(self) -> tuple[str, ...]:

@@ -121,6 +121,8 @@ class Middle:
             return "none to judge"
         never = sum(math.isinf(v) for v in known)
         tail = f", never in {never}" if never else ""
+        if len(known) == 1:
+            return f"{steps(self.median)} (one run)"
         low, high = (_bare(v) for v in self.interval)
         runs = counted(len(known), "run")
         return f"{steps(self.median)} ({low} to {high}; nine in ten: {steps(self.quantile(0.9))}; {runs}{tail})"
@@ -143,6 +145,8 @@ class Mean:
     def __str__(self) -> str:
         if not self.values:
             return "none to judge"
+        if len(self.values) == 1:
+            return f"{self.value:.0%} (one run)"
         low, high = self.interval
         return f"{self.value:.0%} ({100 * low:.0f}-{high:.0%})"
 

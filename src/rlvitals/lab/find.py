@@ -12,7 +12,9 @@ from pathlib import Path
 from types import ModuleType
 
 from rlvitals.errors import InputError, Problem
+from rlvitals.lab.crash import own_line, said_of
 from rlvitals.lab.fault import Fault, Healthy
+from rlvitals.lab.fields import explained
 from rlvitals.lab.valid import problems_of
 
 ALL, NONE = "all", "none"
@@ -134,8 +136,7 @@ def _load(source: str, where: str) -> Subject:
         module = _module(place)
         found = getattr(module, name, None)
     except Exception as error:  # the user's own code may fail in any way
-        said = f"{type(error).__name__}: {error}"[:300]
-        raise InputError(Problem("the fault cannot be loaded", at, said, expected, OF_THE_LAB)) from error
+        raise InputError(_unloadable(error, at, expected)) from error
     own = [n for n, value in vars(module).items() if isinstance(value, Fault | Healthy)]
     if found is None:
         has = f"the faults {', '.join(own[:12])}" if own else "no fault in it"
@@ -146,6 +147,15 @@ def _load(source: str, where: str) -> Subject:
     if problems := [*_taken(found, at), *problems_of(found, at)]:
         raise InputError(*problems)
     return found
+
+
+def _unloadable(error: Exception, at: str, expected: str) -> Problem:
+    """Return why a user's module cannot be imported, with the line of it that fails."""
+    line, (lacks, write) = own_line(error), explained(error)
+    where = f"{at}, {line}" if line else at
+    if lacks:
+        return Problem(lacks, where, expected=write)
+    return Problem("the fault cannot be loaded", where, said_of(error), "" if line else expected, OF_THE_LAB)
 
 
 def _taken(found: Subject, at: str) -> list[Problem]:

@@ -8,7 +8,7 @@ from typing import Any
 from rlvitals.lab.about import About
 from rlvitals.lab.figures import steps
 from rlvitals.lab.kept import Kept
-from rlvitals.lab.page import RANGES, figures, size, title
+from rlvitals.lab.page import BY_VALUE, COUNTED, RANGES, figures, healthy_table, size, title
 from rlvitals.lab.pagefaults import right_cell
 from rlvitals.lab.score import grouped, judged, layouts_of, matrix, peer_scores, variant_names
 from rlvitals.lab.targets import targets
@@ -27,6 +27,9 @@ def html(kept: Kept) -> str:
         made=kept.made,
         size=size(kept),
         ranges=RANGES,
+        by_value=BY_VALUE,
+        counted=COUNTED,
+        healthy=healthy_table(kept, layouts),
         targets=targets(kept),
         layouts=[(name, title(name)) for name in layouts],
         tables=[(m, called, _table(kept, m, layouts)) for m, called in {"": "", **variant_names(kept)}.items()],

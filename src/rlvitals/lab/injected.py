@@ -23,7 +23,7 @@ def injected(subject: Fault | Healthy, strength: Strength | None) -> str:
     """
     if isinstance(subject, Healthy) or strength is None:
         return ""
-    modules = _modules(subject.inject)
+    modules = modules_of(subject.inject)
     code = [_code_of(name) for name in sorted(modules)]
     if not all(code):
         return ""
@@ -31,7 +31,7 @@ def injected(subject: Fault | Healthy, strength: Strength | None) -> str:
     return digest([code, settings, strength.value, subject.start, subject.steps])
 
 
-def _modules(function: Callable[..., Any]) -> set[str]:
+def modules_of(function: Callable[..., Any]) -> set[str]:
     """Return the modules that a function and the functions it holds were written in."""
     found: set[str] = set()
     todo: list[Any] = [function]

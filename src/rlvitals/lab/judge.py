@@ -29,6 +29,7 @@ class Got(StrEnum):
     SIGN = "its direct sign first"
     BESIDE = "cause or sign found, not first"
     WATCHED = "cause or sign watched"
+    CONSEQUENCE = "a consequence named"
     OTHER = "something else named"
     SILENT = "nothing named"
 
@@ -151,7 +152,9 @@ def _got(said: Said, about: About) -> Got:
         return Got.BESIDE
     if set(said.watched) & set(about.named):
         return Got.WATCHED
-    return Got.OTHER if said.causes else Got.SILENT
+    if not said.causes:
+        return Got.SILENT
+    return Got.CONSEQUENCE if said.causes[0] in about.fine else Got.OTHER
 
 
 def _told(said: Said, got: Got, fine: frozenset[str]) -> Told:

@@ -189,7 +189,7 @@ def _slim(value: Any) -> Any:
 
 def read(path: Path) -> Kept:
     """Return what was written. Raises InputError for another form."""
-    hint = "Make it: rlvitals lab score FOLDER --json FILE"
+    hint = "Make it: rlvitals lab score --out FOLDER --json FILE"
     try:
         if path.stat().st_size > MAX_BYTES:
             raise InputError(Problem("too large for results of the lab", str(path), expected=f"{MAX_BYTES} bytes"))

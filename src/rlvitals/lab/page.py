@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from textwrap import wrap
 
@@ -27,6 +28,7 @@ from rlvitals.report.words import counted
 TITLE = {"own": "own log", "trl": "TRL", "verl": "verl", "chapter7": "chapter 7"}
 MADE = "Made by `rlvitals lab score` from committed results; do not edit."
 RANGES = "In brackets: how many of how many; the 95% interval."
+BY_VALUE = "Met and not met go by the value itself; its interval may reach over the limit."
 
 
 def title(layout: str) -> str:
@@ -42,7 +44,13 @@ def summary(kept: Kept, width: int = WIDTH) -> str:
             shown = cells(figures(kept, layout, more), width)
             lines += ["", *wrap(title(layout) + (f", {called}" if more else ""), width), *shown] if shown else []
     if rows_of(kept, "", *Kind) and (found := targets(kept)):
-        lines += ["", RANGES, "", "Asked for", *cells([(t.verdict, f"{t.asked}: {t.found}") for t in found], width)]
+        lines += [
+            "",
+            *wrap(f"{RANGES} {BY_VALUE}", width),
+            "",
+            "Asked for",
+            *cells([(t.verdict, f"{t.asked}: {t.found}") for t in found], width),
+        ]
     return "\n".join(lines)
 
 
@@ -145,12 +153,12 @@ def scoreboard(kept: Kept) -> Page:
 def _sections(kept: Kept) -> list[Section | None]:
     layouts = layouts_of(kept)
     return [
-        section("What was asked for, and what came out", _targets(kept)),
+        section("What was asked for, and what came out", found := _targets(kept), Paragraph(BY_VALUE if found else "")),
         section("By log layout, broken runs", _layouts(layouts, [layout_rows(layout_score(kept, x)) for x in layouts])),
         section(
             "By log layout, runs with nothing broken",
             _layouts(layouts, [healthy_rows(healthy_score(kept, x)) for x in layouts]),
-            _healthy(kept, layouts),
+            healthy_table(kept, layouts),
         ),
         _beside(kept),
         *(_variant(kept, more, called, layouts) for more, called in variant_names(kept).items()),
@@ -187,17 +195,22 @@ COUNTED = (
     "cause; or with a watch, no move, and a blind spot that is the check of the cause, with what to log. Healthy is "
     "never right for a run that is harmed, whatever blind spots stand below it, and neither is a move for a "
     "consequence.",
-    "Delay: steps from the first broken one to the look at which the cause or its sign first leads. A run in which "
-    "that never happens counts as never and stays in the median.",
+    "Delay: steps from the first broken one to the look at which the cause or its sign first leads, over the harmful "
+    "runs whose log shows the cause and, among the invariants, the harmless ones that violate a definition; mild ones "
+    "are left out. The value is the median. Nine in ten: the steps within which nine in ten of these runs had it lead. "
+    "A run in which that never happens counts as never and stays in both.",
     "Damage: the held-out score lies two standard errors below the control of the same seed in three evaluations in a "
     "row; it begins after the last evaluation before them. Evaluations are five steps apart.",
-    "Compute saved: steps planned after the first look with the verdict act or stop, as a share of all; 0 for never.",
+    "Compute saved: steps planned after the first look with the verdict act or stop, as a share of all; 0 for never. "
+    "Possible: the share that a stop at the first broken step would have saved, in the mean over the same runs.",
     "Rollback: harmful runs whose plan names a step, whatever it names as the cause. At or before the first broken "
     "step: the target is the state that this step began from, or an earlier one; step 0 where the first step is "
     "broken. Of the damaged runs every kind of target is counted: an earlier step; start again, where nothing had "
     "been learnt before the fault; the current state, where the fix goes on from it; none, where the first cause asks "
     "for no older weights or nothing asks for a move.",
     "False alarm: a check that begins to ask for a move in a run with nothing broken, at any look. Controls count.",
+    "A result in words: a consequence named is a first cause that may stand beside the fault; something else named is "
+    "neither that nor root or sign.",
     "Shares carry Wilson's 95% interval, rates Byar's for Poisson counts, medians and means that of a bootstrap over "
     "runs (2,000 draws, percentiles).",
 )
@@ -217,7 +230,7 @@ def _layouts(layouts: Sequence[str], columns: Sequence[Sequence[tuple[str, str]]
     return Table(("", *(title(x) for x in layouts)), tuple((n, *(c.get(n, "") for c in cells)) for n in names))
 
 
-def _healthy(kept: Kept, layouts: Sequence[str]) -> Table | None:
+def healthy_table(kept: Kept, layouts: Sequence[str]) -> Table | None:
     """Return one row per healthy run: steps, and openings of alarms in each layout with the checks that opened."""
     rows = rows_of(kept, "", Kind.HEALTHY)
     out = []
@@ -225,9 +238,11 @@ def _healthy(kept: Kept, layouts: Sequence[str]) -> Table | None:
         own = [r for r in rows if r.subject == name]
         cells = []
         for layout in layouts:
-            alarms = [check for r in own for _, check in r.said[layout].alarms if layout in r.said]
+            alarms = [check for r in own if layout in r.said for _, check in r.said[layout].alarms]
             cells.append(f"{len(alarms)}: {', '.join(sorted(set(alarms)))}" if alarms else "0")
-        out.append((name, kept.subjects[name].says, f"{len(own)} x {max(r.last for r in own):,}", *cells))
+        lengths = Counter(r.last for r in own)
+        runs = ", ".join(f"{lengths[n]} x {n:,}" for n in sorted(lengths, key=lambda n: (-lengths[n], -n)))
+        out.append((name, kept.subjects[name].says, runs, *cells))
     return Table(("run", "why it is hard", "runs x steps", *(title(x) for x in layouts)), tuple(out)) if out else None
 
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -18,25 +15,38 @@ import orjson
 from rlvitals.errors import InputError, Problem
 from rlvitals.lab.about import about
 from rlvitals.lab.cases import Case
+from rlvitals.lab.crash import Crash, crash_of, is_no_result
 from rlvitals.lab.examine import examine, nothing
 from rlvitals.lab.fault import Fault, Healthy
 from rlvitals.lab.find import subject_of
 from rlvitals.lab.injected import injected
+from rlvitals.lab.jobs import Said, Stopped, each
 from rlvitals.lab.kept import FAILED
 from rlvitals.lab.layouts import LAYOUTS
+from rlvitals.lab.results import CRASH, read_result, results_below
+from rlvitals.lab.results import RESULT as RESULT
+from rlvitals.lab.results import read_results as read_results
 
-RESULT = "result.json"
 RUN, LAYOUT = "run", "layouts"
-DONE = "done"
-PER_PROCESS = 64  # cases per process, so that what they leave in memory ends with it; `max_tasks_per_child` of Python
-# 3.11 would do it too, but its pool comes to a standstill when all processes reach it (cpython issue 115634)
-Said = Callable[[str, str], None]
-"""Told (name of the case, "done" or what went wrong) as soon as a case has ended."""
+CRASHED = "No result is kept of it: mend the fault's code, or say crashes=True where it raises on purpose"
+ASKED = "asked to stop"  # how the reason begins with which the trainer ends a run that a signal stopped (grpo.loop)
 
 
 def missing(cases: Iterable[Case], folder: Path) -> list[Case]:
-    """Return the cases that have no result yet."""
-    return [c for c in cases if not (folder / c.name / RESULT).is_file()]
+    """Return the cases that have no whole result yet."""
+    return [c for c in cases if not (folder / c.name / RESULT).is_file() or torn([c], folder)]
+
+
+def torn(cases: Iterable[Case], folder: Path) -> list[Problem]:
+    """Return what is wrong with the results of cases that have one, and not a whole one."""
+    found: list[Problem] = []
+    for file in (folder / c.name / RESULT for c in cases):
+        try:
+            if file.is_file():
+                read_result(file)
+        except InputError as error:
+            found += error.problems
+    return found
 
 
 def refresh(subjects: Iterable[Fault | Healthy], folder: Path) -> list[str]:
@@ -46,16 +56,16 @@ def refresh(subjects: Iterable[Fault | Healthy], folder: Path) -> list[str]:
     """
     by_name = {s.name: s for s in subjects}
     others = []
-    for result in read_results(folder) if folder.is_dir() else []:
+    for here, result in results_below(folder):
         subject = by_name.get(str(result["subject"]))
         if subject is None or isinstance(subject, Healthy) is not bool(result.get("healthy", False)):
             continue
         now = about(subject)
         if result.get("about") != now:
-            _keep({**result, "about": now}, folder / str(result["case"]))
+            _keep({**result, "about": now}, here)
         if is_other(result, subject):
             others.append(str(result["case"]))
-    return others
+    return sorted(others)
 
 
 def is_other(result: Mapping[str, Any], subject: Fault | Healthy) -> bool:
@@ -70,7 +80,8 @@ def is_other(result: Mapping[str, Any], subject: Fault | Healthy) -> bool:
 def run_case(case: Case, folder: Path) -> dict[str, Any]:
     """Train one case, write it in every layout, examine each, and keep the result.
 
-    A run that its fault brings down is a result too: what was logged until then is examined.
+    A run that its fault brings down is a result too: what was logged until then is examined. Raises Stopped when a
+    signal ended it, and InputError where the code of the fault raised by mistake: neither leaves a result.
     """
     import torch
 
@@ -83,18 +94,15 @@ def run_case(case: Case, folder: Path) -> dict[str, Any]:
     here.mkdir(parents=True)
     config, parts = case.setup()
     settle(config)
-    started, crash = time.process_time(), ""
+    started, crash, ended = time.process_time(), "", ""
     try:
-        outcome = train(config, parts, folder=here / RUN)
-        ended = outcome.reason
-    except InputError as error:
-        if not _logged(here / RUN):
-            raise
-        ended, crash = "", str(error)[:500]
+        ended = train(config, parts, folder=here / RUN).reason
+    except InputError:  # a setup that cannot be, a disk that is full: never what a fault does to a run
+        raise
     except Exception as error:  # a fault may well break the trainer
-        ended, crash = "", f"{type(error).__name__}: {error}"[:500]
-        if not _logged(here / RUN):
-            raise InputError(Problem("the trainer died before it logged a step", case.name, crash)) from error
+        crash = str(_crash(error, case, here))
+    if ended.startswith(ASKED):
+        raise Stopped(ended)
     trained = time.process_time() - started
     result = {
         "case": case.name,
@@ -123,7 +131,7 @@ def run_case(case: Case, folder: Path) -> dict[str, Any]:
 def hear_again(name: str, folder: Path) -> dict[str, Any]:
     """Examine the logs of a case that was trained before with the checks as they are now. Raises InputError."""
     here = folder / name
-    result = _read(here / RESULT)
+    result = read_result(here / RESULT)
     if not (here / RUN).is_dir():
         raise InputError(Problem("the logs of this case are gone", str(here), expected="the folder run/"))
     result = {**result, "heard": _heard(here)}
@@ -158,10 +166,21 @@ def _keep(result: Mapping[str, Any], here: Path) -> None:
     partial.replace(here / RESULT)
 
 
-def _logged(run: Path) -> bool:
-    """Return whether a run logged anything: what logged nothing is no run that could be examined."""
+def _crash(error: Exception, case: Case, here: Path) -> Crash:
+    """Return how a run crashed where that is what its fault does. Raises InputError, and keeps no result, otherwise."""
+    crash = crash_of(error, case.subject, last_step(here / RUN))
+    if is_no_result(crash, case.subject, broken=case.strength is not None):
+        kept = {"case": case.name, "subject": case.subject.name, "crash": str(crash)}
+        (here / CRASH).write_bytes(orjson.dumps(kept, option=orjson.OPT_INDENT_2))
+        raise InputError(Problem(str(crash), hint=CRASHED)) from error
+    return crash
+
+
+def last_step(run: Path) -> int:
+    """Return the last training step that a run logged, 0 for none."""
     file = run / "metrics.jsonl"
-    return file.is_file() and file.stat().st_size > 0
+    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+    return max((int(json.loads(line)["step"]) for line in lines if line.strip()), default=0)
 
 
 def _held_out(run: Path) -> list[tuple[int, float]]:
@@ -174,13 +193,13 @@ def _held_out(run: Path) -> list[tuple[int, float]]:
 
 
 def run_cases(cases: Sequence[Case], folder: Path, jobs: int, said: Said) -> int:
-    """Run what has no result yet, `jobs` at a time; return how many left none, or one that is no answer."""
-    return _each([_Train(c, folder) for c in missing(cases, folder)], jobs, said)
+    """Run cases, `jobs` at a time; return how many left no result, or one that is no answer. Raises Interrupted."""
+    return each([_Train(c, folder) for c in cases], jobs, said)
 
 
 def hear_cases(names: Sequence[str], folder: Path, jobs: int, said: Said) -> int:
-    """Examine cases again, `jobs` at a time; return how many failed."""
-    return _each([_Hear(name, folder) for name in names], jobs, said)
+    """Examine cases again, `jobs` at a time; return how many failed. Raises Interrupted."""
+    return each([_Hear(name, folder) for name in names], jobs, said)
 
 
 class _Train:
@@ -209,66 +228,3 @@ class _Hear:
 
     def __call__(self) -> str:
         return unheard(hear_again(self.name, self._folder))
-
-
-def _work(job: _Train | _Hear) -> str:
-    """Do a job; return what is wrong with its result, "" for nothing."""
-    try:
-        return job()
-    except InputError as error:
-        return str(error)[:500]
-    except Exception as error:  # one case must not end the others
-        return f"{type(error).__name__}: {error}"[:300]
-
-
-def _each(todo: Sequence[_Train | _Hear], jobs: int, said: Said) -> int:
-    from concurrent.futures import ProcessPoolExecutor, as_completed
-    from multiprocessing import get_context
-
-    os.environ["OMP_NUM_THREADS"] = "1"
-    failed = 0
-    if jobs == 1 or len(todo) < 2:
-        for job in todo:
-            wrong = _work(job)
-            failed += bool(wrong)
-            said(job.name, wrong or DONE)
-        return failed
-    spawn = get_context("spawn")
-    for first in range(0, len(todo), jobs * PER_PROCESS):
-        with ProcessPoolExecutor(jobs, mp_context=spawn) as pool:
-            waiting = {pool.submit(_work, job): job.name for job in todo[first : first + jobs * PER_PROCESS]}
-            try:
-                for done in as_completed(waiting):
-                    died = done.exception()  # killed: the rest of its pool fails too, and is tried again
-                    wrong = f"{type(died).__name__}: {died}"[:300] if died is not None else done.result()
-                    failed += bool(wrong)
-                    said(waiting[done], wrong or DONE)
-            except KeyboardInterrupt:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
-    return failed
-
-
-def read_results(folder: Path) -> list[dict[str, Any]]:
-    """Return every result below a folder, by name of its case; what is no result of the lab is left out."""
-    found = []
-    for file in sorted(folder.rglob(RESULT)):
-        with suppress(InputError):
-            found.append(_read(file))
-    return sorted(found, key=lambda r: str(r["case"]))
-
-
-def _read(file: Path) -> dict[str, Any]:
-    """Return a result. Raises InputError when the file holds none."""
-    try:
-        found = orjson.loads(file.read_bytes())
-    except (OSError, orjson.JSONDecodeError) as error:
-        raise InputError(Problem("no result of the lab", str(file), str(error)[:200])) from error
-    if not isinstance(found, dict) or not {"case", "subject", "seed", "heard"} <= set(found):
-        raise InputError(Problem("no result of the lab", str(file)))
-    return found
-
-
-def print_said(name: str, text: str) -> None:
-    """Say on stderr what became of a case."""
-    print(f"{name}: {text}", file=sys.stderr)

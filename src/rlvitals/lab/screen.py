@@ -6,6 +6,7 @@ import math
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from rlvitals.diagnosis import Diagnosis
 
 WIDTH = 48  # cells of a curve
+INDENT = "  "  # of the further lines of one text
 LINES = 12  # of a run, where nothing moves
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -39,15 +41,22 @@ class Screen:
 
     def title(self, text: str) -> None:
         """Print a heading."""
-        self.console.print(f"\n{clean(text)}", style="bold cyan", soft_wrap=True)
+        self._print(text, "bold cyan", before="\n")
 
     def text(self, text: str, style: str = "") -> None:
-        """Print a line."""
-        self.console.print(clean(text), style=style, soft_wrap=True)
+        """Print a line, in several where the terminal is narrower."""
+        self._print(text, style)
 
     def here(self, text: str) -> None:
         """Print a line that is true on this machine alone: it names a folder."""
         Screen.text(self, text)
+
+    def _print(self, text: str, style: str, before: str = "") -> None:
+        """Print a text wrapped between words, as wide as the terminal; a path is never cut in two."""
+        lines = wrap(
+            clean(text), self.console.width, subsequent_indent=INDENT, break_long_words=False, break_on_hyphens=False
+        )
+        self.console.print(before + "\n".join(lines), style=style, soft_wrap=True)
 
     def report(self, diagnosis: Diagnosis) -> None:
         """Print a diagnosis."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,9 +11,12 @@ from rlvitals.conclude import diagnose
 from rlvitals.diagnosis import Diagnosis
 from rlvitals.errors import InputError, Problem
 from rlvitals.ingest import load
-from rlvitals.lab.cases import Case
+from rlvitals.lab.cases import Case, ends_too_early
+from rlvitals.lab.compared import beside
+from rlvitals.lab.crash import Crash, crash_of, is_no_result
 from rlvitals.lab.fault import Fault, Healthy, Strength
 from rlvitals.lab.recording import Recorder
+from rlvitals.lab.run import ASKED, last_step
 from rlvitals.lab.screen import Screen
 from rlvitals.lab.watching import Noticed, Watching
 from rlvitals.record.verify import Answer, Verification, verify
@@ -30,7 +32,8 @@ STEPS = 120  # at most, where the fault asks for no other number (about a minute
 FIXED_STEPS = 40  # at least, of the run with the fix: verification needs 20 rows and three held-out scores
 MAX_STEPS = 100_000
 GOOD, BAD, EARLY = 0, 1, 3  # exit codes, as everywhere in rlvitals
-BESIDE = ("reward_mean", "zero_variance_frac", "length_mean", "entropy", "kl_ref", "grad_norm")
+STOPPED = 130  # the same, of what Ctrl-C ended
+EARLIER = "mended-of-an-earlier-call"
 
 
 def show(
@@ -46,38 +49,84 @@ def show(
     assert case.strength is not None
     about: dict[str, str | int] = {"fault": case.subject.name, "strength": case.strength.name, "seed": seed}
     screen = Screen() if record is None else Recorder(**about)
-    code = _show(case, case.subject, case.strength, folder, screen)
+    code = _show(case, case.subject, case.strength, folder / case.subject.name, screen)
+    if code == STOPPED:
+        return code
     if isinstance(screen, Recorder) and record is not None:
         screen.write(record)
     return code
 
 
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """How a run that was shown ended.
+
+    Attributes:
+        noticed: what asked for a move, None for nothing; crash: of the trainer, None for none.
+        stopped: the last step, where the user stopped it, else -1.
+    """
+
+    noticed: Noticed | None
+    crash: Crash | None = None
+    stopped: int = -1
+
+
 def _show(case: Case, fault: Fault, strength: Strength, folder: Path, screen: Screen) -> int:
     screen.title(f"1. Break it: {fault.name}, {strength.name}")
     screen.text(f"{fault.broken} ({fault.place.value}, from step {fault.start})")
-    broken = folder / fault.name / "broken"
-    noticed = _train(case, broken, screen, fault)
-    if noticed is None:
+    broken, mended = folder / "broken", folder / "mended"
+    _set_aside(mended)
+    made = _train(case, broken, screen, fault)
+    if made.stopped >= 0:
+        return _stopped(made.stopped, screen)
+    if made.crash is not None:
+        screen.text(f"The run {made.crash}", "bold red")
+        if is_no_result(made.crash, fault, broken=True):
+            screen.text(
+                "That is a mistake in the code of the fault, or of what it returns: there is nothing to diagnose."
+            )
+            return BAD
+    if made.noticed is None and made.crash is None:
         screen.text("Nothing asked for a move until the last step.")
     screen.title("2. The diagnosis")
     before = _logged(broken, fault)
     found = diagnose(before)
     screen.report(replace(found, blind_spots=(), ruled_out=(), notes=()))  # the whole report is one command away
     _said_right(fault, found, screen)
-    if noticed is None:
+    if made.noticed is None:
         return BAD
     screen.title("3. Mend it and train again")
     screen.text(fault.fix)
-    mended = folder / fault.name / "mended"
     length = max(int(before.step[-1]), FIXED_STEPS)
-    _train(replace(case, strength=None, steps=length), mended, screen, None)
+    again = _train(replace(case, strength=None, steps=length), mended, screen, None)
+    if again.stopped >= 0:
+        return _stopped(again.stopped, screen)
+    if again.crash is not None:
+        screen.text(f"The run with the fix {again.crash}", "bold red")
+        return BAD
     after = _logged(mended, fault)
     screen.title("4. Did it help?")
-    screen.table(("", "broken", "mended"), _beside(before, after))
+    screen.table(*beside(before, after))
     checked = verify(before, after)
     _verified(checked, screen)
-    screen.here(f"Both runs are in {folder / fault.name}; look at them: rlvitals check {broken}")
+    screen.here(f"Both runs are in {folder}; look at them: rlvitals check {broken}")
     return {Answer.FIXED: GOOD, Answer.NOTHING_TO_FIX: GOOD, Answer.TOO_EARLY: EARLY}.get(checked.answer, BAD)
+
+
+def _stopped(step: int, screen: Screen) -> int:
+    """Say that the user stopped a run: what needs the whole run is not said of half of it."""
+    screen.text(f"stopped by you at step {step}", "bold")
+    return STOPPED
+
+
+def _set_aside(mended: Path) -> None:
+    """Rename the mended run of an earlier call: beside a new broken one it would be taken for that one's."""
+    if mended.is_dir():
+        import shutil
+
+        older = mended.with_name(EARLIER)
+        shutil.rmtree(older, ignore_errors=True)  # made here too, by the call before
+        mended.rename(older)
 
 
 def _logged(folder: Path, fault: Fault) -> Run:
@@ -105,11 +154,14 @@ def _case(subject: Fault | Healthy, strength: str, seed: int, steps: int) -> Cas
             Problem("the fault has no such strength", "--strength", repr(strength[:80]), " or ".join(known))
         )
     chosen = known[strength] if strength else subject.strengths[0]
-    return Case(subject, chosen, seed, steps=steps or subject.steps or STEPS)
+    length = steps or subject.steps or STEPS
+    if length < subject.start:
+        raise InputError(ends_too_early(subject, length))
+    return Case(subject, chosen, seed, steps=length)
 
 
-def _train(case: Case, folder: Path, screen: Screen, fault: Fault | None) -> Noticed | None:
-    """Train a case; return what was noticed, None when nothing was. The run ends soon after that."""
+def _train(case: Case, folder: Path, screen: Screen, fault: Fault | None) -> Trained:
+    """Train a case; return what was noticed. The run ends soon after that."""
     import shutil
 
     from rlvitals.grpo.loop import train
@@ -123,14 +175,14 @@ def _train(case: Case, folder: Path, screen: Screen, fault: Fault | None) -> Not
     watching = Watching(config.steps, screen, roots, stops=fault is not None, start=fault.start if fault else 1)
     try:
         with watching:
-            train(config, parts, folder=folder, watch=[watching])
+            ended = train(config, parts, folder=folder, watch=[watching])
     except Noticed as noticed:
-        return noticed
+        return Trained(noticed)
     except InputError:
         raise
     except Exception as error:  # a fault may well bring the trainer down: what was logged is diagnosed
-        screen.text(f"The trainer died: {type(error).__name__}: {clean(str(error))[:200]}")
-    return watching.noticed
+        return Trained(watching.noticed, crash_of(error, case.subject, last_step(folder)))
+    return Trained(watching.noticed, stopped=ended.steps if ended.reason.startswith(ASKED) else -1)
 
 
 def _only_a_folder(folder: Path) -> None:
@@ -154,32 +206,13 @@ def _said_right(fault: Fault, found: Diagnosis, screen: Screen) -> None:
     moving = [c.id for c in found.causes if c.asks_for_a_move]
     if not fault.named:
         screen.text("No check can name this root cause from the log.")
-    elif moving and moving[0] in fault.named:
+    elif moving and moving[0] in fault.roots:
         screen.text(f"The lab knows what was broken: {moving[0]} is right.")
     elif moving and moving[0] in fault.signs:
         screen.text(f"The lab knows what was broken: {moving[0]} is its direct sign.")
     else:
         named = f"{moving[0]} came first" if moving else "nothing was named"
         screen.text(f"The lab knows what was broken: it should have been {' or '.join(fault.named)}, and {named}.")
-
-
-def _beside(before: Run, after: Run) -> list[tuple[str, str, str]]:
-    """Return the last fifth of each run, metric by metric, and the last held-out scores."""
-    rows = [(name, _level(before, name), _level(after, name)) for name in BESIDE]
-    held = ("held-out score", _held_out(before), _held_out(after))
-    return [("steps", str(before.rows), str(after.rows)), *(r for r in [held, *rows] if r[1] or r[2])]
-
-
-def _level(run: Run, metric: str) -> str:
-    if metric not in run.columns or not run.rows:
-        return ""
-    values = [float(v) for v in run.values(metric)[-max(run.rows // 5, 1) :] if math.isfinite(v)]
-    return f"{math.fsum(values) / len(values):.3g}" if values else "not finite"
-
-
-def _held_out(run: Run) -> str:
-    held = max(run.evals.values(), key=lambda h: h.step.size, default=None)
-    return "" if held is None or not held.score.size else f"{float(held.score[-1]):.3f}"
 
 
 def _verified(found: Verification, screen: Screen) -> None:

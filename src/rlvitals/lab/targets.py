@@ -83,5 +83,9 @@ def _alarms(found: HealthyScore) -> Target:
     said = f"{found.alarms}; {long} such runs"
     if not steps:
         return Target(asked, said, None)
-    enough = steps >= HEALTHY_STEPS and long >= LONG_RUNS
-    return Target(asked, said if enough else f"{said}: too few to tell", found.alarms.value <= ALARMS and enough)
+    lacking = [] if found.alarms.value <= ALARMS else [f"more than {ALARMS:g} per 10,000 steps"]
+    if steps < HEALTHY_STEPS:
+        lacking.append(f"{steps:,} of the {HEALTHY_STEPS:,} steps")
+    if long < LONG_RUNS:
+        lacking.append(f"{long} of the {LONG_RUNS} runs")
+    return Target(asked, f"{said}; what is not met: {', '.join(lacking)}" if lacking else said, not lacking)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from rlvitals.errors import Problem
 from rlvitals.lab.fault import Fault, Healthy, Strength
+from rlvitals.lab.fields import kinds_wrong
 
 if TYPE_CHECKING:
     from rlvitals.grpo.config import Config
@@ -20,18 +21,18 @@ OF_THE_CALL = {"seed": "--seeds", "steps": "--steps"}
 
 def problems_of(subject: Fault | Healthy, at: str) -> list[Problem]:
     """Return everything that keeps a fault or a healthy run from being used; `at` is where it came from."""
+    strengths = subject.strengths if isinstance(subject, Fault) else ()
+    each = [s for s in strengths if isinstance(s, Strength)] if isinstance(strengths, tuple | list) else []
+    wrong = [*kinds_wrong(subject, at), *(p for s in each for p in kinds_wrong(s, f"{at}, strength {s.name!r}"))]
+    if wrong:
+        return wrong
     return [
         *_settings(subject, at),
-        *(_of_fault(subject, at) if isinstance(subject, Fault) else ()),
+        *(_of_fault(subject, at) if isinstance(subject, Fault) else _checks(at, watch=subject.watch)),
     ]
 
 
 def _of_fault(fault: Fault, at: str) -> Iterator[Problem]:
-    from rlvitals.checks import CHECKS
-
-    known = {c.id for c in CHECKS}
-    if not callable(fault.inject):
-        yield Problem("inject is no function", at, f"a {type(fault.inject).__name__}", "a function of an Injection")
     strengths = fault.strengths if isinstance(fault.strengths, tuple | list) else ()
     if not strengths or not all(isinstance(s, Strength) for s in strengths):
         yield Problem("the fault has no strength to be run at", at, f"strengths={fault.strengths!r}"[:120],
@@ -40,17 +41,22 @@ def _of_fault(fault: Fault, at: str) -> Iterator[Problem]:
     names = [s.name for s in strengths]
     if len(set(names)) < len(names):
         yield Problem("two strengths have one name", at, ", ".join(names)[:200], "a name of its own for each")
-    if not all(isinstance(s.value, int | float) and math.isfinite(s.value) for s in strengths):
-        yield Problem(
-            "a strength has no value", at, str([s.value for s in strengths])[:120], "a finite number for each"
-        )
-    for what, ids in (("roots", fault.roots), ("signs", fault.signs), ("allowed", fault.allowed)):
-        wrong = [str(i) for i in ids if i not in known]
-        if isinstance(ids, str) or wrong:
-            yield Problem(f"{what} are no checks", at, repr(ids) if isinstance(ids, str) else ", ".join(wrong),
+    if not all(not math.isnan(s.value) for s in strengths):
+        yield Problem("a strength has no value", at, str([s.value for s in strengths])[:120], "a number for each")
+    yield from _checks(at, roots=fault.roots, signs=fault.signs, allowed=fault.allowed)
+    if 0 < fault.steps < fault.start:
+        yield Problem("the run ends before the fault begins", at, f"steps={fault.steps}, start={fault.start}",
+                      "more steps than start")  # fmt: skip
+
+
+def _checks(at: str, **given: Sequence[str]) -> Iterator[Problem]:
+    from rlvitals.checks import CHECKS
+
+    known = {c.id for c in CHECKS}
+    for what, ids in given.items():
+        if wrong := [i for i in ids if i not in known]:
+            yield Problem(f"{what} are no checks", at, ", ".join(wrong),
                           f'ids of checks: {what}=("R001", "S001")', "List them: rlvitals explain")  # fmt: skip
-    if not isinstance(fault.start, int) or fault.start < 1:
-        yield Problem("the first broken step is none", at, f"start={fault.start!r}", "1 or more")
 
 
 def _settings(subject: Fault | Healthy, at: str) -> Iterator[Problem]:
@@ -73,7 +79,10 @@ def injected_parts(given: Any, name: str) -> tuple[Config, Parts] | Problem:
     expected = "the pair (config, parts): return given.config, replace(given.parts, ...)"
     match given:
         case (Config() as config, Parts() as parts):
-            return config, parts
+            wrong = [f.name for f in fields(Parts) if not callable(getattr(parts, f.name))]
+            if not wrong:
+                return config, parts
+            found = f"parts whose {wrong[0]} is a {type(getattr(parts, wrong[0])).__name__}"
         case tuple():
             found = f"({', '.join(type(g).__name__ for g in given)})"
         case _:

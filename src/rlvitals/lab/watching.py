@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from rlvitals.lab.screen import Screen
+from rlvitals.report.words import counted
 
 if TYPE_CHECKING:
     from rlvitals.grpo.evaluate import HeldOut
@@ -60,8 +61,14 @@ class Watching(AbstractContextManager["Watching"]):
             self._maybe_end(run.step)
 
     def _monitored(self, run: Run, row: Mapping[str, float]) -> tuple[Transition, ...]:
-        """Hand the monitor what the log holds, and no more: a step that was not logged is none in the file either."""
+        """Hand the monitor what the log holds, and no more: a step that was not logged is none in the file either.
+
+        A monitor beside a trainer reads the texts of few rollouts where steps take less than a second (live.pace); here
+        all are counted that a reader of the files would count, so that the same is seen at the same step.
+        """
         from rlvitals.grpo.rolloutfiles import row_of
+        from rlvitals.live.samples import batch_of
+        from rlvitals.rollouts.fold import of_step
 
         if self._monitor is None:
             from rlvitals.live.monitor import Monitor
@@ -70,7 +77,10 @@ class Watching(AbstractContextManager["Watching"]):
         if not row:
             return ()
         changes = tuple(self._monitor.log(run.step, row))
-        self._monitor.log_rollouts(run.step, [row_of(t, run.step, run.trainer.version) for t in run.latest])
+        rollouts = [row_of(t, run.step, run.trainer.version) for t in run.latest]
+        self._monitor.log_rollouts(run.step, rollouts)
+        found, _ = of_step(run.step, batch_of(run.step, rollouts))
+        self._monitor.log(run.step, {name: value for name, value in found.items() if name not in row})
         return changes
 
     def _say(self, step: int, change: Transition) -> None:
@@ -79,13 +89,15 @@ class Watching(AbstractContextManager["Watching"]):
         style = "bold red" if moves and change.kind.value in ("opened", "worsened") else "dim"
         if change.action.value == "note":
             return
-        text = f"step {step} · {change.kind.value} {change.check} {change.name}: {change.finding.summary}"
+        asks = f"{change.kind.value}, {change.action.value}: {change.check} {change.name}"
+        text = f"step {step} · {asks}: {change.finding.summary}"
         self._screen.text(text, style)
         if moves and self.noticed is None and step >= self._start and change.kind.value in ("opened", "worsened"):
             self.noticed = Noticed(step, change.check)
-            self._screen.text(f"noticed {step - self._start + 1} steps after it broke", "bold")
+            since = counted(step - self._start, "step")
+            self._screen.text(f"noticed at step {step}, {since} after it broke (from step {self._start} on)", "bold")
             if change.first_action:
-                self._screen.text(f"  {change.first_action}")
+                self._screen.text(f"first: {change.first_action}")
 
     def _maybe_end(self, step: int) -> None:
         """End the run once a root cause has led for some steps, or has had its time to."""
