@@ -5,10 +5,11 @@ A single-turn task is an `Env` whose first step is done. Nothing here runs a mod
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, SupportsFloat
 
 
 class VerifierStatus(StrEnum):
@@ -97,5 +98,64 @@ class Env(Protocol):
         ...
 
     def step(self, text: str) -> Step:
-        """Take one assistant turn. Raises whatever goes wrong: the caller records an error, never a reward of 0."""
+        """Take one assistant turn. Raises whatever goes wrong: the caller records an error, never a reward of 0.
+
+        What `fault_of` finds in the answer is recorded as an error too.
+        """
         ...
+
+
+def fault_of(step: object) -> str:
+    """Return what is wrong with what an environment answered to a turn, "" where it is a whole `Step`.
+
+    A reward that is not finite is a fault where the verifier gave a verdict: it would be counted nowhere.
+    """
+    if not isinstance(step, Step):
+        return f"step returned {_shown(step)}, not a Step"
+    if not (step.status is None or isinstance(step.status, VerifierStatus)):
+        return f"status is {_shown(step.status)}, not a VerifierStatus"
+    if not (step.reason is None or isinstance(step.reason, StopReason)):
+        return f"reason is {_shown(step.reason)}, not a StopReason"
+    for name, text in (("raw", step.raw), ("parsed", step.parsed or "")):
+        if not is_text(text):
+            return f"{name} is {_shown(text)}, not text"
+    if not isinstance(step.messages, list | tuple):
+        return f"messages are {_shown(step.messages)}, not a tuple of Message"
+    return messages_fault(step.messages) or _rewards_fault(step)
+
+
+def messages_fault(messages: list[Message] | tuple[Message, ...]) -> str:
+    """Return what is wrong with messages that an environment gave, "" where nothing is."""
+    for message in messages:
+        if not isinstance(message, Message):
+            return f"a message is {_shown(message)}, not a Message"
+        if not (is_text(message.role) and is_text(message.content)):
+            return f"a message is {_shown(message)}: role and content are text"
+    return ""
+
+
+def _rewards_fault(step: Step) -> str:
+    if not isinstance(step.rewards, Mapping):
+        return f"rewards are {_shown(step.rewards)}, not a mapping of names to numbers"
+    no_verdict = step.status in (VerifierStatus.ERROR, VerifierStatus.TIMEOUT)
+    for name, value in step.rewards.items():
+        if not isinstance(value, SupportsFloat):
+            return f"reward {_shown(name)} is {_shown(value)}, not a number"
+        if not (no_verdict or math.isfinite(float(value))):
+            return f"reward {_shown(name)} is {float(value)}, not a finite number"
+    return ""
+
+
+def is_text(value: object) -> bool:
+    """True for text that a file in UTF-8 can hold: half of a surrogate pair cannot be written anywhere."""
+    if not isinstance(value, str):
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _shown(value: object) -> str:
+    return f"{value!r:.80} ({type(value).__name__})"

@@ -78,6 +78,7 @@ class Worker:
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
         self._finalizer: weakref.finalize[[subprocess.Popen[bytes]], Worker] | None = None
+        _pipe_errors_raise()  # here too: the first call may come from another thread, which must not set signals
 
     def __enter__(self) -> Worker:
         return self

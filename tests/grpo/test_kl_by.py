@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 import torch
 
+import rlvitals
+from rlvitals.check import Fired
 from rlvitals.errors import InputError
 from rlvitals.grpo.config import Config
 from rlvitals.grpo.kl import Estimator, KlTerm, Place
 from rlvitals.grpo.loop import train
+from rlvitals.grpo.measure import update_row
 from rlvitals.grpo.presets import kl_by, recipe_of
 from rlvitals.grpo.tasks.base import Task
+from rlvitals.grpo.update import UpdateStats
 from tests.grpo.loops import PARTS, config, one_thread, rows, sevens
 
 
@@ -94,3 +100,34 @@ def test_it_changes_the_run_and_a_recipes_own_families_may_be_missing(tmp_path: 
     assert logged[0] == logged[1]
     assert logged[0][-1]["kl_loss"] != logged[2][-1]["kl_loss"]
     train(config(recipe="deepseek-v3.2", steps=1), parts, folder=tmp_path / "d")
+
+
+@pytest.mark.parametrize("place", ["loss", "reward"])
+def test_what_acts_is_what_is_said(place: str, tmp_path: Path) -> None:
+    """One family is penalised and the base is 0; in the mirror case the base is not, and every family is free."""
+    one_thread()
+    for name, base, options in (("some", 0.0, "odd=0.5"), ("none", 0.1, "odd=0+even=0")):
+        settings = config(recipe=f"grpo:kl_in={place},kl=k3,kl_by={options}", kl_coef=base, steps=3, eval_every=0)
+        train(settings, replace(PARTS, task=two), folder=tmp_path / name)
+        facts = json.loads((tmp_path / name / "config.json").read_text())["run"]
+        logged = rows(tmp_path / name)
+        assert facts["kl_coef"] == (0.5 if name == "some" else 0.0)
+        for row in logged:
+            families = [r[0] for r in duckdb.sql(
+                f"SELECT family FROM '{tmp_path / name}/rollouts/*.parquet' WHERE \"step\" = {row['step']}"
+            ).fetchall()]  # fmt: skip
+            share = families.count("odd") / len(families)
+            assert row["kl_coef"] == pytest.approx(share * 0.5 if name == "some" else 0.0, abs=1e-12)
+            assert ("kl_loss" in row) is (place == "loss")
+        assert any(0.0 < r["kl_coef"] < 0.5 for r in logged) is (name == "some")
+        fired = isinstance(rlvitals.diagnose(rlvitals.load(tmp_path / name)).outcomes["C005"], Fired)
+        assert fired is (name == "none")
+
+
+def test_with_exceptions_and_no_answer_in_the_loss_there_is_no_coefficient() -> None:
+    term = KlTerm(Estimator.K3, Place.LOSS, 0.1, {"math": 0.0})
+    assert "kl_coef" not in update_row(UpdateStats(), term, [], clips=False)
+    assert update_row(UpdateStats(), term, ["math", "code"], clips=False)["kl_coef"] == pytest.approx(0.05)
+    plain = KlTerm(Estimator.K3, Place.LOSS, 0.1)
+    assert update_row(UpdateStats(), plain, [], clips=False)["kl_coef"] == 0.1
+    assert update_row(UpdateStats(), term, ["code"] * 7, clips=False)["kl_coef"] == 0.1

@@ -55,6 +55,28 @@ def test_settings_are_typed_and_unknown_ones_named() -> None:
     ]  # fmt: skip
 
 
+def test_whole_numbers_are_taken_exactly() -> None:
+    top = 2**63 - 1
+    for text, value in (("9007199254740993", 2**53 + 1), (str(top), top), ("9007199254740993.0", 2**53 + 1),
+                        ("1e3", 1000), ("1e18", 10**18)):  # fmt: skip
+        assert checked(with_settings(Config(), {"seed": text})).seed == value
+    for wrong in ("9007199254740993.5", "nan", "1e400", "9" * 5000, "x", ""):
+        with pytest.raises(InputError, match="not a value of this setting"):
+            with_settings(Config(), {"seed": wrong})
+    with pytest.raises(InputError, match=r"seed: setting out of range; found 9223372036854775808"):
+        checked(with_settings(Config(), {"seed": str(top + 1)}))
+
+
+def test_an_option_of_a_recipe_that_is_given_twice_is_refused() -> None:
+    with pytest.raises(InputError) as caught:
+        recipe_of(Config(recipe="grpo:kl_by=a=0,kl=k1,kl_by=a=5,kl=k1,score_every=0"))
+    assert [str(p) for p in caught.value.problems][:2] == [
+        "--recipe: kl_by is given twice; found 'a=0' and 'a=5'; expected one of them",
+        "--recipe: kl is given twice; found 'k1' and 'k1'; expected one of them",
+    ]
+    assert len(caught.value.problems) == 3
+
+
 def no_end(settings: Config) -> Policy:
     loaded = untrained(settings)
     loaded.tokenizer.eos_token = None

@@ -6,6 +6,7 @@ import json
 import math
 import socket
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -54,6 +55,11 @@ def played(task: Task, text: str) -> Step:
         (None, None),
         (True, None),
         ({"a": 1}, None),
+        (0.00001, "0.00001"),
+        (1e16, "10000000000000000"),
+        ([1e-7], "0.0000001"),
+        (math.nan, None),
+        (-math.inf, None),
     ],
 )
 def test_gold_in_an_answer_cell(cell: object, gold: str | None) -> None:
@@ -119,8 +125,9 @@ def test_math_rows_become_a_task(tmp_path: Path) -> None:
 
 
 def test_verifier_that_fails_is_an_error_without_a_reward(tmp_path: Path) -> None:
-    path = write(tmp_path / "x.jsonl", [{"prompt": "?", "answer": "five apples"}])
-    step = played(load_task(f"dataset:path={path},verifier=numeric,held_out_percent=0"), "5")
+    path = write(tmp_path / "x.jsonl", [{"prompt": "?", "answer": "5"}])
+    task = load_task(f"dataset:path={path},verifier=numeric,held_out_percent=0")
+    step = played(replace(task, train=(replace(task.train[0], gold="five apples"),)), "5")
     assert step.status is VerifierStatus.ERROR
     assert math.isnan(step.rewards["correct"])
     assert "is no number" in step.raw
@@ -141,14 +148,46 @@ def test_milestones_of_a_dataset_give_partial_credit(tmp_path: Path) -> None:
         ("", "no rows"),
         ('{"prompt": "1", "answer": "1"}\nnot json\n[1]\n', "line 2: not a JSON object"),
         ('{"text": "1"}\n', "no prompt column"),
+        ('{"prompt": "1", "answer": NaN}\n', "row 1, answer: no answer; found nan"),
+        ('{"prompt": "1", "answer": "1"}\n{"prompt": "\\ud800", "answer": "1"}\n', "line 2: half a surrogate pair"),
+        ('{"prompt": "1", "answer": "1"}\n\n{"prompt": "2", "answer": {"a": ["\\udfff"]}}\n', "line 3: half a surr"),
+        ('{"prompt": "1", "answer": "\xe9"}\n', r"line 1: not UTF-8; found b'.*\\xe9"),
     ],
 )
 def test_files_that_cannot_be_used(tmp_path: Path, text: str, said: str) -> None:
-    (tmp_path / "d.jsonl").write_text(text)
+    (tmp_path / "d.jsonl").write_bytes(text.encode("latin-1"))
     with pytest.raises(InputError, match=said):
         load_task(f"dataset:path={tmp_path / 'd.jsonl'}")
     with pytest.raises(InputError, match="no such file"):
         load_task(f"dataset:path={tmp_path / 'gone.jsonl'}")
+
+
+def test_pairs_of_surrogates_and_a_byte_order_mark_are_text(tmp_path: Path) -> None:
+    path = tmp_path / "d.jsonl"
+    path.write_bytes(b'\xef\xbb\xbf{"prompt": "\\ud83d\\ude00", "answer": "1"}\r\n')
+    task = load_task(f"dataset:path={path},verifier=numeric,held_out_percent=0,system=no")
+    assert task.train[0].messages == (Message("user", "\U0001f600"),)
+
+
+def test_plain_floats_are_right_where_they_are_right(tmp_path: Path) -> None:
+    path = write(tmp_path / "f.jsonl", [{"prompt": "?", "answer": 0.00001}])
+    task = load_task(f"dataset:path={path},verifier=numeric,held_out_percent=0")
+    assert played(task, "It is 0.00001").status is RIGHT
+
+
+def test_expected_answers_that_the_verifier_cannot_read_are_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "g.jsonl", [{"prompt": f"{n}?", "answer": "abc" if n % 2 else "7"} for n in range(20)])
+    with pytest.raises(InputError) as caught:
+        load_task(f"dataset:path={path},verifier=numeric")
+    assert [p.where for p in caught.value.problems[:2]] == [f"{path} row 2", f"{path} row 4"]
+    assert str(caught.value.problems[0]).count("'abc', which is no number") == 1
+    assert caught.value.problems[-1].what == "5 more broken rows"
+    good = write(tmp_path / "h.jsonl", [{"prompt": f"{n}!", "answer": "7"} for n in range(3)])
+    with pytest.raises(InputError, match="row 2: the verifier numeric cannot read"):
+        load_task(f"dataset:path={good},verifier=numeric,held_out_path={path}")
+    pytest.importorskip("jsonschema", reason="needs jsonschema: pip install 'rlvitals[tasks]'")
+    with pytest.raises(InputError, match=r"row 2: .*the schema can't be used"):
+        load_task(f"dataset:path={path},verifier=json")
 
 
 def test_held_out_questions_in_training_are_refused(tmp_path: Path) -> None:

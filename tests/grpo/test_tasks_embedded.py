@@ -19,7 +19,8 @@ from rlvitals.grpo.tasks.arithmetic import item_of as sum_item
 from rlvitals.grpo.tasks.calculator import CalculatorEnv, calculate, calculator, item_of
 from rlvitals.grpo.tasks.demonstrations import arithmetic_demonstrations, calculator_demonstrations, worked
 from rlvitals.grpo.tasks.load import KINDS, load_task
-from rlvitals.grpo.warmstart import Settings, encode, read_file, warm_start
+from rlvitals.grpo.warmstart import Settings, encode, warm_start
+from rlvitals.grpo.warmstart_file import read_file
 
 RIGHT, WRONG, NO_PARSE = VerifierStatus.RIGHT, VerifierStatus.WRONG, VerifierStatus.NO_PARSE
 
@@ -221,10 +222,10 @@ def test_warm_start_file(tmp_path: Path) -> None:
         '{"prompt": "1+1=", "completion": "2"}\n\n'
         '{"messages": [{"role": "user", "content": "1+2="}, {"role": "assistant", "content": "3"}]}\n'
     )
-    assert read_file(path) == [
-        (Message("user", "1+1="), Message("assistant", "2")),
-        (Message("user", "1+2="), Message("assistant", "3")),
-    ]
+    assert read_file(path) == {
+        1: (Message("user", "1+1="), Message("assistant", "2")),
+        3: (Message("user", "1+2="), Message("assistant", "3")),
+    }
     path.write_text('{"prompt": "1+1="}\n{"messages": [{"role": "user", "content": "1"}]}\nnot json\n[1]\n')
     with pytest.raises(InputError) as caught:
         read_file(path)

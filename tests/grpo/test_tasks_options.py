@@ -12,7 +12,8 @@ from rlvitals.errors import InputError
 pytest.importorskip("torch")
 from rlvitals.grpo.rewards.shaping import SHAPING
 from rlvitals.grpo.tasks.load import KINDS
-from rlvitals.grpo.tasks.options import Kind, Option, parse
+from rlvitals.grpo.tasks.options import Kind, Option, given, parse
+from rlvitals.grpo.tiny import recipe_for
 
 NUMBERS = [
     (kind.name, option)
@@ -67,6 +68,18 @@ def test_lists_have_entries_that_are_known_and_there_once() -> None:
     assert said("arithmetic:tiers=+") == ["arithmetic: tiers: no tier named; expected 1+2+3+4. Try tiers=2"]
     assert said("gym:name=") == ["gym: name: no puzzle named. Try name=basic_arithmetic"]
     assert said("gym:name=a+b+a") == ["gym: name: a puzzle named twice; found 'a'; expected each once"]
+
+
+def test_an_option_that_is_given_twice_is_refused_by_every_reader() -> None:
+    assert said("arithmetic:tiers=1,tiers=3,format=1,format=1,format=2") == [
+        "arithmetic: tiers is given twice; found '1' and '3'; expected one of them",
+        "arithmetic: format is given 3 times; found '1' and '1' and '2'; expected one of them",
+    ]
+    assert given("arithmetic:format=1,tiers=1+3", "tiers") == "1+3"
+    with pytest.raises(InputError, match="tiers is given twice; found '1' and '3'"):
+        given("arithmetic:tiers=1,tiers=3", "tiers")
+    with pytest.raises(InputError, match="tiers is given twice"):
+        recipe_for("arithmetic:tiers=1,tiers=3")  # before a model is made for either
 
 
 def test_texts_of_another_type_are_refused() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,8 @@ from rlvitals.grpo.loop import go_on, train
 from rlvitals.grpo.rescore import rescore
 from rlvitals.grpo.run import open_run
 from rlvitals.grpo.tasks.arithmetic import Sum, sums
-from rlvitals.grpo.warmstart import RATES, Settings, rate, read_file, settings_for, warm_start
+from rlvitals.grpo.warmstart import RATES, Dialogue, Settings, rate, settings_for, warm_start
+from rlvitals.grpo.warmstart_file import read_file, unknown_share
 from tests.grpo.loops import PARTS, SHAPE, config, one_thread, rows
 
 
@@ -32,6 +34,10 @@ def worked(s: Sum) -> str:
         steps.append(f"{x}+{y}{'+1' if carry else ''}={total}")
         carry = total // 10
     return f"<think>{','.join(steps)}</think>#### {s.a + s.b}"
+
+
+def read(path: Path) -> list[Dialogue]:
+    return list(read_file(path).values())
 
 
 def demos(path: Path, count: int) -> Path:
@@ -71,7 +77,7 @@ def test_the_rise_takes_a_tenth_of_the_steps_and_30_at_most() -> None:
 
 def test_parts_of_a_batch_give_the_loss_and_the_weights_of_the_whole(tmp_path: Path) -> None:
     one_thread()
-    dialogues = read_file(demos(tmp_path / "demos.jsonl", 40))
+    dialogues = read(demos(tmp_path / "demos.jsonl", 40))
     settings = Settings(steps=6, batch=12, learning_rate=1e-2)
     start = tiny.new_model(SHAPE)
     found = []
@@ -85,7 +91,7 @@ def test_parts_of_a_batch_give_the_loss_and_the_weights_of_the_whole(tmp_path: P
 
 
 def test_what_goes_wrong_is_said(tmp_path: Path) -> None:
-    dialogues = read_file(demos(tmp_path / "demos.jsonl", 4))
+    dialogues = read(demos(tmp_path / "demos.jsonl", 4))
     model = tiny.new_model(replace(SHAPE, positions=16))
     with pytest.raises(InputError, match=r"4 of 4, number 1 with .* tokens; expected at most 16 tokens"):
         warm_start(model, tiny.new_tokenizer(), dialogues, Settings(steps=1))
@@ -136,7 +142,91 @@ def test_a_resume_without_any_checkpoint_takes_it_too_and_another_seed_does_not(
     assert other.kept is None
     fresh = warmed.planned(warm, tmp_path / "run", resume=False)
     assert fresh is not None
-    assert fresh.kept is None
+    assert fresh.kept is not None  # a start that failed behind its warm start leaves it
+    demos(Path(warm.warm_start), 19)
+    changed = warmed.planned(warm, tmp_path / "run", resume=False)
+    assert changed is not None
+    assert changed.kept is None
+
+
+def test_a_start_that_failed_behind_its_warm_start_takes_it(
+    warm: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise InputError
+
+    whole = open_run(warm, PARTS, tmp_path / "whole")
+    with monkeypatch.context() as broken:
+        broken.setattr("rlvitals.grpo.run._open_files", full)
+        with pytest.raises(InputError):
+            open_run(warm, PARTS, tmp_path / "run")
+    assert [p.name for p in (tmp_path / "run").iterdir()] == ["checkpoints"]
+    monkeypatch.setattr(warmed, "warm_start", never)
+    again = open_run(warm, PARTS, tmp_path / "run")
+    assert again.warm is not None
+    assert again.warm.losses == whole.warm.losses  # type: ignore[union-attr]
+    assert again.facts.versions == whole.facts.versions
+    for one, other in zip(again.policy.parameters(), whole.policy.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"sampler": "http://127.0.0.1:9"}, "the sampling server cannot be used"),
+        ({"lora_rank": 2}, "needs the package peft"),
+        ({}, r"cannot be written; found Not a directory; .* Then start again, or name another place: --out DIR"),
+    ],
+)
+def test_what_needs_no_training_is_refused_before_it(
+    warm: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], said: str
+) -> None:
+    monkeypatch.setattr(warmed, "warm_start", never)
+    monkeypatch.setitem(sys.modules, "peft", None)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match=said):
+        open_run(replace(warm, **changes), PARTS, tmp_path / ("run" if changes else "file/run"))
+    assert not (tmp_path / "run").exists()
+
+
+ASKED = {"role": "user", "content": "2+3="}
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"messages": [ASKED, *[{"role": "assistant", "content": c} for c in "45"]]}, "two messages of the assistant"),
+        ({"prompt": "2+3=", "completion": "  "}, "the assistant says nothing"),
+        ({"messages": [ASKED, {"role": "assistant", "content": ""}]}, "the assistant says nothing"),
+        ({"prompt": "2+3=", "completion": "5<eos>6"}, "opens or ends turns; found <eos>"),
+        ({"prompt": "2+3=", "completion": "<pad>5"}, "opens or ends turns; found <pad>"),
+        ({"prompt": "2+3=", "completion": "\ud800"}, "half a surrogate pair"),
+    ],
+)
+def test_demonstrations_that_teach_something_else_are_refused(tmp_path: Path, row: dict[str, Any], said: str) -> None:
+    path = demos(tmp_path / "demos.jsonl", 3)
+    with path.open("a") as file:
+        file.write(json.dumps(row) + "\n")
+    with pytest.raises(InputError, match=said) as caught:
+        unknown_share(tiny.new_tokenizer(), read_file(path), str(path))
+    assert caught.value.problems[0].where == f"{path} line 4"
+
+
+def test_text_outside_the_vocabulary_is_told_and_refused_above_a_tenth(warm: Any, tmp_path: Path) -> None:
+    tokenizer, path = tiny.new_tokenizer(), Path(warm.warm_start)
+    assert unknown_share(tokenizer, read_file(path), "") == 0.0
+    with path.open("a") as file:
+        file.write('{"prompt": "2+3=", "completion": "5 ok ?"}\n')
+    share = unknown_share(tokenizer, read_file(path), "")
+    assert 0 < share < 0.02
+    path.write_text('{"prompt": "2+3=", "completion": "five"}\n' + path.read_text())
+    run = open_run(warm, PARTS, tmp_path / "run")
+    assert run.warm is not None
+    assert run.warm.unknown > share
+    assert "% of the assistant's tokens are outside the vocabulary" in run.warm.sentence()
+    path.write_text('{"prompt": "2+3=", "completion": "55555"}\n{"prompt": "2+3=", "completion": "five"}\n')
+    with pytest.raises(InputError, match=r"found 44% of the assistant's tokens unknown, the first in line 2; .* 10%"):
+        unknown_share(tokenizer, read_file(path), "demos")
 
 
 def test_adapters_sit_on_the_warm_policy_when_checkpoints_are_scored_again(warm: Any, tmp_path: Path) -> None:

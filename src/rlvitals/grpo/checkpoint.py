@@ -12,13 +12,15 @@ import os
 import random
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import nn
 
@@ -50,29 +52,40 @@ def save(
     optimizer: its whole state; weights: those of the model where it cannot give them itself, as when it is sharded.
     """
     target = run_folder / FOLDER / f"checkpoint-{step}"
+    with written(target, run_folder) as draft:
+        given = {} if weights is None else {"state_dict": dict(weights)}
+        cast("Any", model).save_pretrained(draft, max_shard_size="1TB", **given)
+        tokenizer.save_pretrained(draft)
+        torch.save(optimizer, draft / OPTIMIZER)
+        if reference:
+            save_file({k: v.detach().cpu().contiguous().clone() for k, v in reference.items()}, draft / REFERENCE)
+        sizes = {p.name: p.stat().st_size for p in sorted(draft.iterdir()) if p.is_file()}
+        text = json.dumps({**state, "step": step, "random": _random_state(), "files": sizes})
+        (draft / STATE).write_text(text, encoding="utf-8")
+    with refused(run_folder):
+        _thin(run_folder)
+    return target
+
+
+@contextmanager
+def written(target: Path, run_folder: Path, hint: str = "") -> Iterator[Path]:
+    """Give a folder to write into; it gets its name when all its bytes are on disk, and goes after any error.
+
+    hint: what to do when the disk refuses, without one how the run goes on. Raises InputError when the disk refuses.
+    """
     draft = target.with_name(target.name + ".tmp")
     try:
-        with refused(run_folder):
+        with refused(run_folder, hint=hint):
             shutil.rmtree(draft, ignore_errors=True)
             draft.mkdir(parents=True)
-            given = {} if weights is None else {"state_dict": dict(weights)}
-            cast("Any", model).save_pretrained(draft, max_shard_size="1TB", **given)
-            tokenizer.save_pretrained(draft)
-            torch.save(optimizer, draft / OPTIMIZER)
-            if reference:
-                save_file({k: v.detach().cpu().contiguous().clone() for k, v in reference.items()}, draft / REFERENCE)
-            sizes = {p.name: p.stat().st_size for p in sorted(draft.iterdir()) if p.is_file()}
-            text = json.dumps({**state, "step": step, "random": _random_state(), "files": sizes})
-            (draft / STATE).write_text(text, encoding="utf-8")
+            yield draft
             flush(draft)
             shutil.rmtree(target, ignore_errors=True)
             os.replace(draft, target)
             _flush_folder(target.parent)
-    except InputError:
+    except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
         raise
-    _thin(run_folder)
-    return target
 
 
 def newest(run_folder: Path) -> Saved | None:
@@ -94,6 +107,26 @@ def read(folder: Path) -> Saved | None:
         return None
 
 
+def damage(folder: Path) -> str:
+    """Return what is not whole about the weights of a checkpoint, "" where each file has the size that was noted.
+
+    The optimizer's state is not asked for: older checkpoints are without it.
+    """
+    try:
+        sizes = dict(json.loads((folder / STATE).read_text(encoding="utf-8"))["files"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return f"{STATE} is not there, or cannot be read"
+    for name, size in sizes.items():
+        path = folder / name
+        if name == OPTIMIZER:
+            continue
+        if not path.is_file():
+            return f"{name} is not there"
+        if path.stat().st_size != size:
+            return f"{name} has {path.stat().st_size:,} of {size:,} bytes"
+    return ""
+
+
 def folders(run_folder: Path) -> list[tuple[int, Path]]:
     """Return (step, folder) of every checkpoint that holds weights, oldest first."""
     return [(s, run_folder / FOLDER / f"checkpoint-{s}") for s in sorted(_steps(run_folder))]
@@ -109,6 +142,8 @@ def load_weights(folder: Path, model: nn.Module) -> None:
             set_peft_model_state_dict(cast("Any", model), load_file(adapter))
             return
         missing, unexpected = model.load_state_dict(load_file(folder / "model.safetensors"), strict=False)
+    except SafetensorError as error:
+        raise InputError(Problem("weights that cannot be read", str(folder), str(error)[:200])) from error
     except (OSError, RuntimeError) as error:
         raise InputError(Problem("weights that do not fit this model", str(folder), str(error)[:200])) from error
     tied = set(getattr(model, "_tied_weights_keys", None) or ())

@@ -9,7 +9,7 @@ from typing import Any
 from rlvitals.env import Env, Item, Message, Step, StopReason, VerifierStatus
 from rlvitals.grpo.chat import added_ids, decoded, prompt_ids
 from rlvitals.grpo.interrupt import cut_short
-from rlvitals.grpo.judging import judge
+from rlvitals.grpo.judging import judge, started
 from rlvitals.grpo.rewards.plan import Completion
 from rlvitals.grpo.rollout import Generated, Sampler, Sampling, Trajectory, seed_of
 from rlvitals.grpo.tasks.base import Task
@@ -57,9 +57,8 @@ def _start(
     task: Task, item: Item, group: int, index: int, seed: int, tokenizer: Any,
     known: dict[tuple[Message, ...], tuple[int, ...]],
 ) -> _Play:  # fmt: skip
-    env = task.new_env()
     # every rollout of a group starts from the same state: the seed of the environment is the item's
-    messages = tuple(env.reset(item, seed_of("env", item.id)))
+    env, messages = started(task.new_env, item, seed_of("env", item.id))
     shown = "\n".join(m.content for m in messages)
     if messages not in known:
         known[messages] = tuple(prompt_ids(tokenizer, messages))
@@ -127,5 +126,11 @@ def _finish(play: _Play, task: Task, budget: int) -> None:
     written = [i for i, counts in zip(trajectory.ids, trajectory.counts, strict=True) if counts]
     done = Completion(trajectory.text, written, budget, trajectory.status, trajectory.stop)
     trajectory.parts = task.plan.score(done, play.given)
-    failed = trajectory.status in (VerifierStatus.ERROR, VerifierStatus.TIMEOUT)
-    trajectory.reward = math.nan if failed else task.plan.total(trajectory.parts)
+    if trajectory.status in (VerifierStatus.ERROR, VerifierStatus.TIMEOUT):
+        return
+    trajectory.reward = task.plan.total(trajectory.parts)
+    if not math.isfinite(trajectory.reward):  # a verdict without a reward would be counted nowhere
+        lacking = [n for n, v in trajectory.parts.items() if not math.isfinite(v)]
+        trajectory.raw = f"the environment gave no finite reward: {', '.join(lacking) or 'their sum'}"
+        trajectory.status, trajectory.stop, trajectory.reward = VerifierStatus.ERROR, StopReason.ERROR, math.nan
+        trajectory.parts = dict.fromkeys(task.plan.names, math.nan)

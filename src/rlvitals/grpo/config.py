@@ -8,6 +8,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from decimal import Decimal
 
 from rlvitals.errors import InputError, Problem
 
@@ -200,12 +201,20 @@ def _parse(text: str, kind: type) -> object:
         if word not in ("true", "false"):
             raise ValueError(text)
         return word == "true"
-    if kind is int:
-        number = float(text)
-        if not math.isfinite(number) or number != int(number):
-            raise ValueError(text)
-        return int(number)
-    return kind(text)
+    return _whole(text) if kind is int else kind(text)
+
+
+def _whole(text: str) -> int:
+    """Return a whole number exactly, `1e3` too: as a float it would be rounded above 2**53. Raises ValueError."""
+    try:
+        return int(text)
+    except ValueError:
+        if not math.isfinite(float(text)):  # bounds the digits of what follows too
+            raise
+    exact = Decimal(text)
+    if exact != int(exact):
+        raise ValueError(text)
+    return int(exact)
 
 
 def from_mapping(values: Mapping[str, object]) -> Config:

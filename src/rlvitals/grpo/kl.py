@@ -61,10 +61,13 @@ class KlTerm:
     coef: float
     by_family: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
 
+    def of(self, family: str) -> float:
+        """Return the coefficient of a task family."""
+        return self.by_family.get(family, self.coef)
+
     def coef_B(self, families: list[str], like: Tensor) -> Tensor:
         """Return the coefficient of each sequence, in the type and on the device of `like`."""
-        values = [self.by_family.get(name, self.coef) for name in families]
-        return torch.tensor(values, dtype=like.dtype, device=like.device)
+        return torch.tensor([self.of(name) for name in families], dtype=like.dtype, device=like.device)
 
 
 def k1_BT(logp_BT: Tensor, logp_ref_BT: Tensor, mask_BT: Tensor) -> Tensor:

@@ -75,26 +75,27 @@ def go_on(run: Run, watch: Sequence[Watch] = ()) -> Outcome:
     with Interrupt() as interrupt:
         try:
             reason = _steps(run, interrupt, watch)
-        finally:
-            _close(run)
+        except BaseException:
+            _abandon(run)
+            raise
+        _close(run)
     return Outcome(run.folder, run.step, reason, run.step >= run.config.steps)
 
 
 def _steps(run: Run, interrupt: Interrupt, watch: Sequence[Watch]) -> str:
     """Make step after step; return why it ended. One that a signal left incomplete leaves no trace."""
-    reason, before = "", Before(run.pool)
-    version = run.trainer.version
+    reason, before, begun = "", Before(run.pool), run.step
     try:
         if run.step == 0 and run.cadence.every and run.held_out.held_out:
             _note_eval(run, 0, _evaluate(run), row={})
     except Abandoned:
-        reason = _abandoned(run, interrupt, before, version)
+        reason = _abandoned(run, interrupt, before, begun)
     while run.step < run.config.steps and not reason:
-        before, version = Before(run.pool), run.trainer.version
+        before, begun = Before(run.pool), run.step
         try:
             row, held_out = one_step(run)
         except Abandoned:
-            reason = _abandoned(run, interrupt, before, version)
+            reason = _abandoned(run, interrupt, before, begun)
             break
         if run.parallel.main:
             for each in watch:
@@ -111,12 +112,15 @@ def _steps(run: Run, interrupt: Interrupt, watch: Sequence[Watch]) -> str:
     return reason or "all planned steps are done"
 
 
-def _abandoned(run: Run, interrupt: Interrupt, before: Before, version: int) -> str:
-    """Save what was complete before a step that was not finished; return why the run ended."""
+def _abandoned(run: Run, interrupt: Interrupt, before: Before, begun: int) -> str:
+    """Save what was complete before a step that was not finished; return why the run ended.
+
+    begun: steps that were complete before it.
+    """
     names = {name for name in run.parallel.gather(interrupt.name) if name}
     why = f"asked to stop ({', '.join(sorted(names))}) while verdicts were missing"
-    if run.trainer.version != version:  # its evaluation was cut short: the weights are past what was logged
-        run.step -= 1
+    if run.step != begun:  # its evaluation was cut short: the run is past what was logged, its weights moved or not
+        run.step = begun
         return f"{why} of an evaluation: step {run.step + 1} was left out, a resume goes on from the newest checkpoint"
     before.restore(run.pool)
     if run.step % run.config.save_every and run.step != run.resumed:
@@ -154,7 +158,7 @@ def one_step(run: Run) -> tuple[Row, HeldOut | None]:
     update_s = time.perf_counter() - started - sample_s - score_s
 
     dropped = _everyone(run, sampled.dropped)
-    row = measured(run, everyone, dropped, stats, sampled_by)
+    row = measured(run, everyone, dropped, stats, sampled_by, data.rows)
     tokens = sum(t.tokens for t in [*everyone, *dropped])
     run.tokens += tokens
     seconds = time.perf_counter() - started
@@ -343,15 +347,17 @@ def _attach(run: Run, kept: Sequence[Trajectory], packed: Packed, scores: Scores
         t.ref_logp = None if ref is None else ref[i][mine]
 
 
-def measured(run: Run, kept: list[Trajectory], dropped: list[Trajectory], stats: UpdateStats, version: int) -> Row:
-    """Return the row of a step, timing left out."""
+def measured(
+    run: Run, kept: list[Trajectory], dropped: list[Trajectory], stats: UpdateStats, version: int, rows: torch.Tensor
+) -> Row:
+    """Return the row of a step, timing left out; `rows` are the kept trajectories in the loss."""
     everyone = kept + dropped
     row = measure.rollout_row(everyone)
     row |= measure.advantage_row(kept)
     row |= measure.policy_row([t for t in everyone if t.attempt == 0])
-    term = run.recipe.kl_term
     cuts = clip_bounds(run.recipe.surrogate) is not None and uses_ratio(run.recipe)
-    row |= measure.update_row(stats, None if term is None else term.coef, clips=cuts)
+    families = [kept[i].item.family for i in rows.tolist()]
+    row |= measure.update_row(stats, run.recipe.kl_term, families, clips=cuts)
     row |= measure.lag_row([t.version for t in kept], version)
     if run.recipe.dead_groups is not DeadGroups.KEEP:
         groups = list(by_group(everyone).values())
@@ -421,3 +427,11 @@ def _close(run: Run) -> None:
         run.log.close()
     if run.rollouts is not None:
         run.rollouts.close()
+
+
+def _abandon(run: Run) -> None:
+    """Close the files on the way out of an error: it is what is told, not what closing would say."""
+    if run.log is not None:
+        run.log.abandon()
+    if run.rollouts is not None:
+        run.rollouts.abandon()

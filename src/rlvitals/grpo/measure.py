@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rlvitals.env import StopReason, VerifierStatus
+from rlvitals.grpo.kl import KlTerm, Place
 from rlvitals.grpo.rollout import Floats, Trajectory
 from rlvitals.grpo.update import UpdateStats
 
@@ -197,8 +198,11 @@ def _sampler_row(logp_N: Float64, sampler_N: Float64, lengths: Sequence[int]) ->
     }
 
 
-def update_row(stats: UpdateStats, kl_coef: float | None, *, clips: bool) -> Row:
-    """Return losses, gradient and ratios of the update; no ratio without an optimizer step."""
+def update_row(stats: UpdateStats, term: KlTerm | None, families: Sequence[str], *, clips: bool) -> Row:
+    """Return losses, gradient and ratios of the update; no ratio without an optimizer step.
+
+    families: of the trajectories in the loss, one each.
+    """
     losses = np.array(stats.losses or [(0.0, 0.0, 0.0, 0.0)]).mean(axis=0)
     row: Row = {
         "loss": float(losses[0]),
@@ -207,8 +211,10 @@ def update_row(stats: UpdateStats, kl_coef: float | None, *, clips: bool) -> Row
         "learning_rate": stats.lr,
         "extra/optimizer_steps": float(len(stats.losses)),
     }
-    if kl_coef is not None:
-        row |= {"kl_coef": kl_coef, "kl_loss": float(losses[2])}
+    if term is not None:
+        row |= _coefficient(term, families)
+        if term.place is Place.LOSS:  # one in the reward is no part of the loss: a 0 would be no measurement
+            row["kl_loss"] = float(losses[2])
     every, first, last = stats.every, stats.first, stats.last
     if every.count:
         row |= {"ratio_mean": every.mean, "ratio_max": every.high, "ratio_min": every.low, "kl_old_new": every.k3_mean}
@@ -225,6 +231,15 @@ def update_row(stats: UpdateStats, kl_coef: float | None, *, clips: bool) -> Row
                 "extra/ratio_above_frac": every.share("above"),
             }
     return row
+
+
+def _coefficient(term: KlTerm, families: Sequence[str]) -> Row:
+    """Return the mean coefficient of the trajectories in the loss; with exceptions by family and none of them, none."""
+    known = [term.of(name) for name in families] if term.by_family else [term.coef]
+    if not known:
+        return {}
+    # of equal ones it is that number itself, to the bit
+    return {"kl_coef": known[0] if len(set(known)) == 1 else math.fsum(known) / len(known)}
 
 
 def _ends(count: int, mean: float, low: float, high: float) -> list[tuple[str, float]]:

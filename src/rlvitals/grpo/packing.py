@@ -15,6 +15,8 @@ from torch import Tensor
 
 from rlvitals.grpo.rollout import Trajectory
 
+SHORTEST = 2  # tokens of a row: one to predict and one before it; the width of a tensor without rows
+
 
 @dataclass(frozen=True)
 class Packed:
@@ -37,7 +39,7 @@ class Packed:
 
     def select(self, rows: Tensor) -> Packed:
         """Return some rows, cut to the longest of them."""
-        longest = int(self.length_B[rows].max())
+        longest = int(self.length_B[rows].max()) if rows.numel() else SHORTEST
         return Packed(
             self.ids_BL[rows, :longest],
             self.mask_BT[rows, : longest - 1],
@@ -52,8 +54,11 @@ class Packed:
 
 
 def pack(trajectories: Sequence[Trajectory], pad_id: int, device: torch.device) -> Packed:
-    """Return trajectories as tensors; every token that the policy wrote counts, the end token included."""
-    longest = max(len(t.prompt_ids) + len(t.ids) for t in trajectories)
+    """Return trajectories as tensors; every token that the policy wrote counts, the end token included.
+
+    There may be none: of several processes one may have kept no group.
+    """
+    longest = max((len(t.prompt_ids) + len(t.ids) for t in trajectories), default=SHORTEST)
     rows = len(trajectories)
     # filled as arrays: a tensor per row would take longer than a small model's whole pass
     ids_BL = np.full((rows, longest), pad_id, dtype=np.int64)
@@ -68,7 +73,7 @@ def pack(trajectories: Sequence[Trajectory], pad_id: int, device: torch.device) 
         lengths.append(end)
     keep = tuple(torch.cat(t.keep_packed) for t in trajectories) if all(t.keep_packed for t in trajectories) else ()
     ids, mask, logp = (torch.from_numpy(x).to(device) for x in (ids_BL, mask_BT, logp_BT))
-    return Packed(ids, mask, logp, torch.tensor(lengths, device=device), keep)
+    return Packed(ids, mask, logp, torch.tensor(lengths, dtype=torch.long, device=device), keep)
 
 
 def micro_batches(length_B: Tensor, rows: Tensor, micro_tokens: int) -> list[Tensor]:

@@ -21,6 +21,7 @@ from rlvitals.grpo.losses import Clip, Reinforce
 from rlvitals.grpo.ratios import RatioLevel
 from rlvitals.grpo.recipes import RECIPES, DeadGroups, Recipe
 from rlvitals.grpo.tasks.base import Task
+from rlvitals.grpo.tasks.options import twice
 
 MAX_STEPS = 10**9  # the most that Config.steps takes
 MAX_COEF = 10**6  # the most that Config.kl_coef takes
@@ -192,6 +193,12 @@ def score_every(config: Config) -> int:
     return int(_options(config.recipe).get(SCORE_EVERY, "1"))
 
 
+def _steps(text: str) -> bool:
+    """Return whether a text is a number of steps; its length comes first, since int() refuses over 4,300 digits."""
+    written = text.isascii() and text.isdigit() and len(text) <= len(str(MAX_STEPS))
+    return written and 0 < int(text) <= MAX_STEPS
+
+
 _CHOICES: Mapping[str, tuple[str, ...]] = {
     "kl": tuple(e.value for e in Estimator),
     "kl_in": tuple(p.value for p in Place),
@@ -201,11 +208,12 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
 def _options(spec: str) -> dict[str, str]:
     """Return the options behind a recipe's name. Raises InputError with every problem."""
     chosen: dict[str, str] = {}
-    found: list[Problem] = []
-    for part in filter(None, spec.partition(":")[2].split(",")):
+    parts = [p for p in spec.partition(":")[2].split(",") if p]
+    found = twice("--recipe", [p.partition("=")[::2] for p in parts])
+    for part in parts:
         key, _, value = part.partition("=")
         if key == SCORE_EVERY:
-            if not (value.isascii() and value.isdigit() and 0 < int(value) <= MAX_STEPS):
+            if not _steps(value):
                 wanted = f"a whole number of steps, 1 to {MAX_STEPS}"
                 found.append(Problem(f"not a value of the option {key}", "--recipe", repr(part), wanted))
         elif key == KL_BY:

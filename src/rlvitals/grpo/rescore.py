@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from rlvitals.grpo import checkpoint
 from rlvitals.grpo.config import Config, from_mapping
 from rlvitals.grpo.distributed import Parallel
 from rlvitals.grpo.evaluate import NAME, HeldOut, evaluate
-from rlvitals.grpo.logs import refused
+from rlvitals.grpo.logs import refused, whole
 from rlvitals.grpo.parts import Parts, local_sampler
 from rlvitals.grpo.rollout import Sampling
 from rlvitals.grpo.run import CONFIG, adapted
@@ -28,7 +29,8 @@ def rescore(folder: Path, items: int | None, say: Callable[[str], None], parts: 
     """Score every checkpoint of a run on the same items and seeds as the run did; return the table written.
 
     The table has the columns step, score, stderr and items; beside it stands every item of every checkpoint, in the
-    layout of evals.jsonl. `rlvitals check --evals` reads either. Raises InputError.
+    layout of evals.jsonl. `rlvitals check --evals` reads either. Both are written after each checkpoint, so that no
+    score is lost. Raises InputError, for a checkpoint that is not whole when the others are scored.
     """
     parts = parts or Parts()
     config = stored(folder)
@@ -47,16 +49,56 @@ def rescore(folder: Path, items: int | None, say: Callable[[str], None], parts: 
     policy = Policy(model, getattr(torch, config.dtype)).to(Parallel().device())
     sampling = Sampling(config.temperature, config.top_p, config.top_k, config.max_tokens or task.max_new_tokens)
     found: list[tuple[int, HeldOut]] = []
+    skipped: list[Problem] = []
     for step, at in saved:
-        checkpoint.load_weights(at, policy.model)
+        if problem := _loaded(at, policy.model):
+            skipped.append(problem)
+            say(f"step {step}: skipped, {problem.what}; {problem.found}")
+            continue
         sampler = local_sampler(policy, loaded.tokenizer)
         scored = evaluate(
             task, items or config.eval_items, sampler, loaded.tokenizer, sampling, Parallel(), parts.collect
         )
-        say(f"step {step}: {scored.score:.4f} +- {scored.stderr:.4f} on {scored.items} items")
+        say(f"step {step}: {_said(scored)}")
         found.append((step, scored))
-    _write_items(folder / ITEMS, found)
-    return _write(folder / FILE, found)
+        _write(folder, found)
+    if found and not any(scored.items for _, scored in found):
+        hint = f"Every item with its status is in {folder / ITEMS}"
+        skipped.append(
+            Problem("nothing was scored: the verifier failed on every item", f"task {config.task}", "", "", hint)
+        )
+    if skipped:
+        raise InputError(*skipped, _rest(folder, found))
+    return folder / FILE
+
+
+def _loaded(at: Path, model: torch.nn.Module) -> Problem | None:
+    """Put the weights of a checkpoint into the model; return why that cannot be done."""
+    if lacking := checkpoint.damage(at):
+        return Problem("a checkpoint that is not whole", str(at), lacking)
+    try:
+        checkpoint.load_weights(at, model)
+    except InputError as error:
+        return error.problems[0]
+    return None
+
+
+def _rest(folder: Path, found: list[tuple[int, HeldOut]]) -> Problem:
+    """Return what became of the other checkpoints."""
+    steps = ", ".join(str(step) for step, scored in found if scored.items)
+    if steps:
+        return Problem("the others were scored", str(folder / FILE), f"steps {steps}")
+    if found:
+        return Problem("the table has no scores", str(folder / FILE), f"{len(found)} steps without one")
+    old = "; the one that is there is of an earlier scoring" if (folder / FILE).exists() else ""
+    return Problem(f"no checkpoint could be scored, so no table was written{old}", str(folder / FILE))
+
+
+def _said(scored: HeldOut) -> str:
+    if scored.items:
+        return f"{scored.score:.4f} +- {scored.stderr:.4f} on {scored.items} items"
+    statuses = dict.fromkeys(str(row["status"] or "not verified") for row in scored.rows)
+    return f"nothing was scored: {len(scored.rows)} items, each without a verdict ({', '.join(statuses)})"
 
 
 def stored(folder: Path) -> Config:
@@ -76,15 +118,18 @@ def stored(folder: Path) -> Config:
         ) from error  # fmt: skip
 
 
-def _write_items(path: Path, found: list[tuple[int, HeldOut]]) -> None:
-    with refused(path.parent), path.open("w", encoding="utf-8") as file:
-        for step, scored in found:
-            file.writelines(json.dumps({"step": step, "set": NAME, **row}) + "\n" for row in scored.rows)
+def _write(folder: Path, found: list[tuple[int, HeldOut]]) -> None:
+    """Write the table and the items; each file is there completely or as it was before. Raises InputError."""
+    hint = f"Then score again: rlvitals train eval {folder}"
+    with refused(folder, "the scores cannot be written", hint):
+        with whole(folder / ITEMS) as draft, draft.open("w", encoding="utf-8") as file:
+            for step, scored in found:
+                file.writelines(json.dumps({"step": step, "set": NAME, **row}) + "\n" for row in scored.rows)
+        with whole(folder / FILE) as draft, draft.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(["step", "score", "stderr", "items"])
+            writer.writerows([step, _cell(s.score), _cell(s.stderr), s.items] for step, s in found)
 
 
-def _write(path: Path, found: list[tuple[int, HeldOut]]) -> Path:
-    with refused(path.parent), path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["step", "score", "stderr", "items"])
-        writer.writerows([step, f"{s.score:.6f}", f"{s.stderr:.6f}", s.items] for step, s in found)
-    return path
+def _cell(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.6f}"

@@ -7,7 +7,6 @@ The steps since the last checkpoint stand in `rollouts/open.jsonl`, appended ste
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ import numpy as np
 import orjson
 
 from rlvitals.env import VerifierStatus
-from rlvitals.grpo.logs import refused
+from rlvitals.grpo.logs import abandon, refused, whole
 from rlvitals.grpo.measure import by_group
 from rlvitals.grpo.rollout import Trajectory
 from rlvitals.rollouts.table import BY_NAME, PART, Kind, kind_of
@@ -42,7 +41,7 @@ class RolloutFiles:
     """
 
     def __init__(self, folder: Path, fixed: Mapping[str, object], after: int = 0) -> None:
-        self._folder = folder / "rollouts"
+        self.run_folder, self._folder = folder, folder / "rollouts"
         self.fixed = dict(fixed)
         self._steps: list[int] = []
         with refused(folder):
@@ -58,7 +57,7 @@ class RolloutFiles:
         lines = [
             orjson.dumps({**self.fixed, **row_of(t, step, trained_version), **groups[t.group]}) for t in trajectories
         ]
-        with refused(self._folder):
+        with refused(self.run_folder):
             self._file.write(b"\n".join(lines) + b"\n")
             self._file.flush()
         self._steps.append(step)
@@ -67,7 +66,7 @@ class RolloutFiles:
         """Turn the open file into a parquet file."""
         if not self._steps:
             return
-        with refused(self._folder):
+        with refused(self.run_folder):
             self._file.close()
             name = f"steps-{self._steps[0]:06d}-{self._steps[-1]:06d}.parquet"
             to_parquet(self._folder / OPEN, self._folder / name)
@@ -75,10 +74,15 @@ class RolloutFiles:
         self._steps = []
 
     def close(self) -> None:
-        """Seal what is open and leave no empty file behind."""
+        """Seal what is open and leave no empty file behind. Raises InputError when the disk refuses."""
         self.seal()
-        self._file.close()
-        (self._folder / OPEN).unlink(missing_ok=True)
+        with refused(self.run_folder):
+            self._file.close()
+            (self._folder / OPEN).unlink(missing_ok=True)
+
+    def abandon(self) -> None:
+        """Close the open file on the way out of an error: its whole lines stay as they are, and nothing is raised."""
+        abandon(self._file, self._folder / OPEN)
 
 
 def advantages_by_group(trajectories: Sequence[Trajectory]) -> dict[int, dict[str, float | None]]:
@@ -157,10 +161,8 @@ def to_parquet(source: Path, target: Path) -> None:
             present.update(dict.fromkeys(orjson.loads(line)))
     columns = [n for n in present if n in BY_NAME or n.startswith(PART)]
     types = {n: _TYPES[kind_of(n)] for n in columns}
-    draft = target.with_name(target.name + ".tmp")
-    with duckdb.connect() as db:
+    with whole(target) as draft, duckdb.connect() as db:
         db.execute("SET threads = 1")
         # one line may hold a long completion with all its log-probabilities
         rows = db.read_json(str(source), columns=types, format="newline_delimited", maximum_object_size=256_000_000)
         rows.write_parquet(str(draft), compression="zstd")
-    os.replace(draft, target)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -22,13 +22,15 @@ from rlvitals.grpo.evaluate import Cadence
 from rlvitals.grpo.kl import Place
 from rlvitals.grpo.logs import RunLog, write_json
 from rlvitals.grpo.notices import impatient, notices
-from rlvitals.grpo.parts import Parts, local_sampler
+from rlvitals.grpo.parts import Parts, local_sampler, new_sampler
 from rlvitals.grpo.pool import Pool
 from rlvitals.grpo.presets import recipe_of, score_every, unknown_families
 from rlvitals.grpo.recipes import Recipe
 from rlvitals.grpo.reference import Reference
+from rlvitals.grpo.remote import RemoteSampler
 from rlvitals.grpo.rollout import Sampler, Sampling, Trajectory
 from rlvitals.grpo.rolloutfiles import RolloutFiles
+from rlvitals.grpo.sameitems import noted, unlike
 from rlvitals.grpo.score import Policy
 from rlvitals.grpo.stop import Stopping
 from rlvitals.grpo.tasks.base import Task
@@ -51,6 +53,7 @@ class Run:
         latest: rollouts of the last step, in the order of sampling.
         score_every: steps from one scoring pass to the next.
         warm: how the warm start went, None without one.
+        items: what a checkpoint notes of the items (`sameitems.noted`).
     """
 
     given: Config
@@ -81,6 +84,7 @@ class Run:
     latest: Sequence[Trajectory] = ()
     score_every: int = 1
     warm: Warmed | None = None
+    items: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def sampling(self) -> Sampling:
@@ -113,8 +117,11 @@ def open_run(config: Config, parts: Parts, folder: Path, *, resume: bool = False
     end_id(loaded.tokenizer)
     task, held_out = parts.task(config, loaded.tokenizer), parts.held_out(config, loaded.tokenizer)
     _require(config, recipe, task, held_out, parallel)
+    items = _items(task, held_out, saved)
     warm = None
     if plan is not None:
+        if plan.kept is None:
+            _ready(config, parts)
         loaded, warm = carry_out(plan, loaded, parallel, say)
     given, config = config, replace(config, max_tokens=config.max_tokens or task.max_new_tokens)
     model = adapted(loaded.model, config)
@@ -130,7 +137,7 @@ def open_run(config: Config, parts: Parts, folder: Path, *, resume: bool = False
         Trainer(wrapped, optimizer, config, parallel), sampler,
         sampler if config.sampler else local_sampler(policy, loaded.tokenizer),
         Pool(task.train, config.seed), parallel, facts, Cadence(config.eval_every),
-        Stopping(config.patience, config.dead_steps), score_every=score_every(config), warm=warm,
+        Stopping(config.patience, config.dead_steps), score_every=score_every(config), warm=warm, items=items,
     )  # fmt: skip
     if saved is not None:
         _restore(run, saved)
@@ -159,6 +166,24 @@ def _saved(config: Config, folder: Path, *, resume: bool) -> Saved | None:
                     "the same settings", "Start anew in another --out, or take the settings back")
         )  # fmt: skip
     return saved
+
+
+def _items(task: Task, held_out: Task, saved: Saved | None) -> dict[str, Any]:
+    """Return what is noted of the items. Raises InputError where they are not those that the checkpoint notes."""
+    found = noted(task, held_out)
+    before = None if saved is None else saved.state.get("items")  # checkpoints of before 2026-11-30 do not hold it
+    problems = [] if saved is None or before is None else unlike(before, found, str(saved.folder))
+    if problems:
+        raise InputError(*problems)
+    return found
+
+
+def _ready(config: Config, parts: Parts) -> None:
+    """Refuse what needs no training to be refused, before a warm start that may take hours. Raises InputError."""
+    if config.lora_rank:
+        _adapters()
+    if config.sampler and parts.sampler is new_sampler:
+        RemoteSampler(config.sampler)
 
 
 def _require(config: Config, recipe: Recipe, task: Task, held_out: Task, parallel: Parallel) -> None:
@@ -227,18 +252,24 @@ def recompute_activations(model: Any) -> None:
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
 
 
-def _with_adapters(model: Any, config: Config) -> Any:
+def _adapters() -> Any:
+    """Return the package that makes adapters. Raises InputError where it is not installed."""
     try:
-        from peft import LoraConfig, get_peft_model
+        import peft
     except ImportError as error:
         raise InputError(
-            Problem("training adapters needs the package peft", "lora_rank", str(config.lora_rank),
+            Problem("training adapters needs the package peft", "lora_rank", "not installed",
                     hint="Install it: pip install 'rlvitals[tasks]'")
         ) from error  # fmt: skip
+    return peft
+
+
+def _with_adapters(model: Any, config: Config) -> Any:
+    peft = _adapters()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)  # the adapters' first weights
-        return get_peft_model(
-            model, LoraConfig(r=config.lora_rank, lora_alpha=2 * config.lora_rank, target_modules="all-linear",
+        return peft.get_peft_model(
+            model, peft.LoraConfig(r=config.lora_rank, lora_alpha=2 * config.lora_rank, target_modules="all-linear",
                               task_type="CAUSAL_LM")
         )  # fmt: skip
 
@@ -272,6 +303,7 @@ def state_of(run: Run) -> dict[str, Any]:
         "updates": run.trainer.updates,
         "version": run.trainer.version,
         "pool": run.pool.state(),
+        "items": run.items,
         "stopping": run.stopping.state(),
         "reference": {"since": run.reference.since, "identity": run.reference.identity},
         "tokens": run.tokens,

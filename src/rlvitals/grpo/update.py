@@ -16,7 +16,7 @@ from rlvitals.grpo.aggregation import Counts
 from rlvitals.grpo.config import Config
 from rlvitals.grpo.distributed import Parallel
 from rlvitals.grpo.kl import Estimator, KlTerm, Place
-from rlvitals.grpo.packing import Packed, micro_batches
+from rlvitals.grpo.packing import SHORTEST, Packed, micro_batches
 from rlvitals.grpo.ratiostats import RatioStats
 from rlvitals.grpo.recipes import Batch, Loss, Recipe
 from rlvitals.grpo.rollout import seed_of
@@ -54,8 +54,8 @@ class UpdateStats:
     """Sums over the minibatches of a step.
 
     losses: one (total, policy, penalty, bonus) per minibatch; grad_norms before clipping; first, last, every: ratio
-    statistics of the first and the last minibatch, and of all; empty where the old policy is the forward pass itself: a
-    ratio that is 1 by construction is no measurement.
+    statistics of the first and the last minibatch, and of all, over the rows of all processes; empty where the old
+    policy is the forward pass itself: a ratio that is 1 by construction is no measurement.
     """
 
     losses: list[tuple[float, float, float, float]] = field(default_factory=list)
@@ -115,7 +115,17 @@ def update(trainer: Trainer, recipe: Recipe, data: StepData, step: int, loss_of:
         stats.last = own
     trainer.policy.eval()
     trainer.version += bool(stats.losses)
+    if trainer.parallel.world > 1:  # the process that writes may have had no row at all
+        stats.first, stats.last, stats.every = (_of_all(trainer, s) for s in (stats.first, stats.last, stats.every))
     return stats
+
+
+def _of_all(trainer: Trainer, own: RatioStats) -> RatioStats:
+    """Return the statistics over the rows of all processes."""
+    total = RatioStats()
+    for each in trainer.parallel.gather(own):
+        total.add(each)
+    return total
 
 
 def _minibatches(data: StepData, config: Config, step: int) -> Iterator[Tensor]:
@@ -200,7 +210,16 @@ def _micro_batch(
 
 def _empty_pass(trainer: Trainer, data: StepData) -> None:
     """Take part in the collective operations of a pass without adding to the gradient."""
-    part = data.packed.select(torch.zeros(1, dtype=torch.long, device=data.packed.ids_BL.device))
+    device = data.packed.ids_BL.device
+    if data.packed.rows:
+        part = data.packed.select(torch.zeros(1, dtype=torch.long, device=device))
+    else:  # this process kept no group: any tokens do
+        part = Packed(
+            torch.zeros(1, SHORTEST, dtype=torch.long, device=device),
+            torch.ones(1, SHORTEST - 1, dtype=torch.bool, device=device),
+            torch.zeros(1, SHORTEST - 1, device=device),
+            torch.full((1,), SHORTEST, device=device),
+        )
     logp_N, _ = trainer.policy(part.ids_BL, part.mask_BT, trainer.config.temperature, part.keep_NV8())
     (logp_N.sum() * 0.0).backward()
 

@@ -1,17 +1,16 @@
 """Supervised warm start: teach a policy demonstrations before GRPO, so that it has some success and knows the tags.
 
 The same code makes the embedded models and runs `--warm-start FILE`. The loss counts the assistant's tokens and their
-end token alone, averaged over all tokens of a batch. `settings_for` says how a file is trained on.
+end token alone, averaged over all tokens of a batch. `settings_for` says how a file is trained on; reading it is
+`warmstart_file`'s.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -216,55 +215,3 @@ def _fit(rows: Sequence[Encoded], model: Any) -> None:
                     f"{len(long)} of {len(rows)}, number {long[0] + 1} with {len(rows[long[0]].ids)} tokens",
                     f"at most {most} tokens")
         )  # fmt: skip
-
-
-def read_file(path: Path) -> list[Dialogue]:
-    """Return the demonstrations of a JSON lines file.
-
-    A line is {"prompt": text, "completion": text} or {"messages": [{"role", "content"}, ...]} with at least one message
-    of the assistant, as the last one. InputError names the lines that are neither.
-    """
-    if not path.is_file():
-        raise InputError(Problem("no such file", "warm start", str(path), "a JSON lines file"))
-    dialogues: list[Dialogue] = []
-    problems: list[Problem] = []
-    with path.open(encoding="utf-8", errors="replace") as file:
-        for number, line in enumerate(file, 1):
-            if not line.strip():
-                continue
-            found = _dialogue(line)
-            if found is not None:
-                dialogues.append(found)
-            else:
-                expected = '{"prompt": ..., "completion": ...} or {"messages": [...]} that ends with the assistant'
-                problems.append(
-                    Problem("not a demonstration", f"{path} line {number}", f"{line.strip()!r:.60}", expected)
-                )
-    if not dialogues and not problems:
-        problems.append(Problem("no demonstrations", str(path), "an empty file", "one JSON object a line"))
-    if problems:
-        more = [Problem(f"{len(problems) - 5} more such lines", str(path))] if len(problems) > 5 else []
-        raise InputError(*problems[:5], *more)
-    return dialogues
-
-
-def _dialogue(line: str) -> Dialogue | None:
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(row, dict):
-        return None
-    prompt, completion = row.get("prompt"), row.get("completion")
-    if isinstance(prompt, str) and isinstance(completion, str) and prompt and completion:
-        return (Message("user", prompt), Message("assistant", completion))
-    turns = row.get("messages")
-    if not isinstance(turns, list):
-        return None
-    out = [
-        Message(t["role"], t["content"])
-        for t in turns
-        if isinstance(t, dict) and isinstance(t.get("role"), str) and isinstance(t.get("content"), str)
-    ]
-    fits = len(out) == len(turns) >= 2 and out[-1].role == "assistant" and out[0].role != "assistant"
-    return tuple(out) if fits else None

@@ -100,6 +100,33 @@ def math(answer: str, gold: str, extra: Mapping[str, object]) -> Verdict:
     return _said(bool(verify(expected, found, timeout_seconds=None, raise_on_error=True)), answer)
 
 
+def numeric_fault(gold: str, extra: Mapping[str, object]) -> str:
+    """Return what `numeric` could not read of an expected answer, "" where it is a number."""
+    return "" if decimal_of(gold) is not None else f"{gold[:60]!r}, which is no number"
+
+
+def schema_fault(gold: str, extra: Mapping[str, object]) -> str:
+    """Return what `json_schema` could not use, "" where the schema is one. ImportError without jsonschema."""
+    try:
+        _schema(gold, extra)
+    except (ValueError, RecursionError) as e:
+        return str(e)[:200]
+    return ""
+
+
+def _schema(gold: str, extra: Mapping[str, object]) -> object:
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import SchemaError
+
+    given = extra.get("schema", gold)
+    try:
+        schema: object = json.loads(given) if isinstance(given, str) else given
+        Draft202012Validator.check_schema(schema)
+    except (json.JSONDecodeError, SchemaError) as e:
+        raise ValueError(f"the schema can't be used: {str(e)[:200]}") from e
+    return schema
+
+
 def json_schema(answer: str, gold: str, extra: Mapping[str, object]) -> Verdict:
     """Say right when the answer is JSON that fits the schema, wrong when it does not fit, no parse when it is no JSON.
 
@@ -107,15 +134,9 @@ def json_schema(answer: str, gold: str, extra: Mapping[str, object]) -> Verdict:
     ImportError where jsonschema is not installed; ValueError for a schema that is none.
     """
     from jsonschema import Draft202012Validator
-    from jsonschema.exceptions import SchemaError
     from referencing import Registry
 
-    given = extra.get("schema", gold)
-    try:
-        schema = json.loads(given) if isinstance(given, str) else given
-        Draft202012Validator.check_schema(schema)
-    except (json.JSONDecodeError, SchemaError) as e:
-        raise ValueError(f"the schema can't be used: {str(e)[:200]}") from e
+    schema = _schema(gold, extra)
     if nesting(answer) > MAX_NESTING:
         return VerifierStatus.NO_PARSE, answer[:MAX_ANSWER_CHARS]
     try:
@@ -140,6 +161,12 @@ VERIFIERS: Mapping[str, Callable[[str, str, Mapping[str, object]], Verdict]] = {
     "json": json_schema,
 }
 """Name -> verifier of an extracted answer."""
+
+GOLD_FAULTS: Mapping[str, Callable[[str, Mapping[str, object]], str]] = {
+    "numeric": numeric_fault,
+    "json": schema_fault,
+}
+"""Name -> what its verifier could not read of an expected answer; the others take any text."""
 
 
 def judge(text: str, gold: str, how: str, read: str, extra: Mapping[str, object] | None = None) -> dict[str, str]:

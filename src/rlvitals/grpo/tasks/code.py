@@ -17,7 +17,7 @@ from rlvitals.errors import InputError, Problem
 from rlvitals.grpo.rewards.program import Limits, run_program
 from rlvitals.grpo.tasks.base import Task, identity, split
 from rlvitals.grpo.tasks.columns import Columns, Row, choose, items_of, repeats
-from rlvitals.grpo.tasks.dataset import read_lines
+from rlvitals.grpo.tasks.lines import rows_of
 from rlvitals.grpo.tasks.options import MAX_ITEMS, MAX_SECONDS, MAX_TOKENS, MIN_SECONDS, Kind, Option, Options
 
 SYSTEM = "Write a Python program. Put the whole program into one ```python block."
@@ -99,7 +99,7 @@ def code_task(options: Options) -> Task:
             )
         )  # fmt: skip
     path = options.text("path")
-    rows = read_lines(Path(path))
+    rows = rows_of(Path(path), "task: path")
     columns = _columns(rows, path, options)
     items = items_of(rows, columns, path, system=SYSTEM, verbatim=True)
     train, held_out = split(items, held_out_percent=options.whole("held_out_percent"))

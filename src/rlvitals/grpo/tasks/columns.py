@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
 from rlvitals.env import Item, Message
 from rlvitals.errors import InputError, Problem
@@ -86,12 +88,14 @@ def gold_of(value: object) -> str | None:
     r"""Return the expected answer in an answer cell.
 
     Text after `####` (GSM8K) or in the last box (solutions of MATH) comes first, then the text itself; numbers are
-    written out.
+    written out in full. NaN and infinity are no answer.
     """
     if isinstance(value, bool) or value is None:
         return None
-    if isinstance(value, int | float):
+    if isinstance(value, int):
         return str(value)
+    if isinstance(value, float):  # written plainly: no verifier of mathematics reads 1e-05 as a number
+        return format(Decimal(repr(float(value))), "f") if math.isfinite(value) else None
     if isinstance(value, list) and len(value) == 1:
         return gold_of(value[0])
     if not isinstance(value, str) or not value.strip():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +10,13 @@ from rlvitals.env import Item
 from rlvitals.errors import InputError, Problem
 from rlvitals.grpo.hub import asked
 from rlvitals.grpo.rewards.extract import READERS
-from rlvitals.grpo.rewards.verifiers import VERIFIERS
+from rlvitals.grpo.rewards.verifiers import GOLD_FAULTS, VERIFIERS
 from rlvitals.grpo.tasks.base import Task, identity, split
 from rlvitals.grpo.tasks.columns import Row, choose, items_of, repeats
+from rlvitals.grpo.tasks.lines import first_few, rows_of
 from rlvitals.grpo.tasks.options import MAX_ITEMS, MAX_SECONDS, MAX_TOKENS, MIN_SECONDS, Kind, Option, Options
 from rlvitals.grpo.tasks.verified import Verification, VerifiedEnv
 
-MAX_FILE_BYTES = 4 * 2**30
 HUB = "hub:"
 SYSTEM = r"Solve the problem step by step. Put the final answer in \boxed{}."
 USUAL_READER = {"math": "boxed", "numeric": "last-number", "exact": "whole", "json": "whole"}
@@ -45,33 +45,6 @@ OPTIONS: tuple[Option, ...] = (
 )  # fmt: skip
 
 
-def read_lines(path: Path) -> list[Row]:
-    """Return the objects of a JSON lines file. InputError names every line that is none, the first few at once."""
-    if not path.is_file():
-        raise InputError(Problem("no such file", "task: path", str(path), "a JSON lines file"))
-    if path.stat().st_size > MAX_FILE_BYTES:
-        raise InputError(Problem("the file is too large", str(path), f"{path.stat().st_size:,} bytes", "at most 4 GiB"))
-    rows: list[Row] = []
-    broken: list[Problem] = []
-    with path.open(encoding="utf-8", errors="replace") as file:
-        for number, line in enumerate(file, 1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line)
-            except (ValueError, RecursionError):
-                row = None
-            if isinstance(row, dict):
-                rows.append(row)
-            elif len(broken) < 5:
-                broken.append(Problem("not a JSON object", f"{path} line {number}", f"{line.strip()!r:.60}"))
-    if broken:
-        raise InputError(*broken)
-    if not rows:
-        raise InputError(Problem("no rows", str(path), "an empty file", "one JSON object a line"))
-    return rows
-
-
 def read_hub(name: str, config: str, split_name: str) -> list[Row]:
     """Return the rows of a hub dataset through `datasets`. InputError where that is not installed or fails."""
     try:
@@ -95,10 +68,10 @@ def read_hub(name: str, config: str, split_name: str) -> list[Row]:
         return [dict(row) for row in loaded]
 
 
-def _rows(path: str, options: Options) -> list[Row]:
+def _rows(path: str, options: Options) -> Sequence[Row]:
     if path.startswith(HUB):
         return read_hub(path.removeprefix(HUB), options.text("config"), options.text("split"))
-    return read_lines(Path(path))
+    return rows_of(Path(path), "task: path")
 
 
 def _items(path: str, options: Options, system: str) -> tuple[Item, ...]:
@@ -119,9 +92,11 @@ def dataset_task(options: Options) -> Task:
     verification = Verification(how, read, seconds=options.number("seconds"))
     system = _system(options.text("system"))
     items = _items(path, options, system)
+    _refuse_golds(items, how, path)
     notes = repeats(items, path)
     if other := options.text("held_out_path"):
         train, held_out = items, _items(other, options, system)
+        _refuse_golds(held_out, how, other)
         notes += repeats(held_out, other)
     else:
         train, held_out = split(items, held_out_percent=options.whole("held_out_percent"))
@@ -141,6 +116,25 @@ def dataset_task(options: Options) -> Task:
         notes=notes,
         gives=("correct", "milestones") if all("milestones" in i.extra for i in train) else ("correct",),
     )
+
+
+def _refuse_golds(items: tuple[Item, ...], how: str, where: str) -> None:
+    """Refuse expected answers that the verifier cannot read: every answer to them would be an error, unsaid."""
+    fault = GOLD_FAULTS.get(how)
+    if fault is None:
+        return
+    hint = "Take the row out, or name another verifier or column: verifier=math, answer=COLUMN"
+    broken: list[Problem] = []
+    known: dict[str, str] = {}  # answers and schemas come again and again
+    for number, item in enumerate(items, 1):  # an item for each row, in order
+        key = repr((item.gold, item.extra.get("schema")))
+        if key not in known:
+            known[key] = fault(item.gold, item.extra)
+        if known[key]:
+            what = f"the verifier {how} cannot read the expected answer"
+            broken.append(Problem(what, f"{where} row {number}", known[key], "", hint))
+    if broken:
+        raise InputError(*first_few(broken, where, "rows"))
 
 
 def _refuse_leak(train: tuple[Item, ...], held_out: tuple[Item, ...], where: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -78,20 +78,39 @@ def name_of(spec: str) -> str:
 
 
 def given(spec: str, option: str) -> str:
-    """Return the value of one option as it stands in a spec, "" where it is left out."""
-    pieces = (p.strip().partition("=") for p in spec.partition(":")[2].split(","))
-    return next((value for key, _, value in pieces if key == option), "")
+    """Return the value of one option as it stands in a spec, "" where it is left out. InputError if it comes twice."""
+    found = [(key, value) for key, _, value in _pieces(spec) if key == option]
+    problems = twice(name_of(spec), found)
+    if problems:
+        raise InputError(*problems)
+    return found[0][1] if found else ""
+
+
+def twice(where: str, pairs: Sequence[tuple[str, str]]) -> list[Problem]:
+    """Return which (key, value) options are given more than once, with all values: which one is meant is unknown."""
+    values: dict[str, list[str]] = {}
+    for key, value in pairs:
+        values.setdefault(key, []).append(value)
+    return [
+        Problem(f"{key} is given {'twice' if len(v) == 2 else f'{len(v)} times'}", where, " and ".join(map(repr, v)),
+                "one of them")
+        for key, v in values.items()
+        if len(v) > 1
+    ]  # fmt: skip
+
+
+def _pieces(spec: str) -> list[tuple[str, str, str]]:
+    return [p.strip().partition("=") for p in spec.partition(":")[2].split(",") if p.strip()]
 
 
 def parse(spec: str, known: tuple[Option, ...]) -> Options:
     """Return the options of a spec. InputError names every unknown key and every value that is none, at once."""
-    name, _, rest = spec.partition(":")
+    name = spec.partition(":")[0]
     values = {o.name: o.default for o in known}
-    problems: list[Problem] = []
-    for piece in filter(None, (p.strip() for p in rest.split(","))):
-        key, equals, value = piece.partition("=")
+    problems = twice(name, [(key, value) for key, equals, value in _pieces(spec) if equals])
+    for key, equals, value in _pieces(spec):
         if not equals:
-            problems.append(Problem("a task option has no value", name, repr(piece), "key=value"))
+            problems.append(Problem("a task option has no value", name, repr(key), "key=value"))
         elif key not in values:
             near = difflib.get_close_matches(key, values, n=1)
             hint = f"Nearest: {near[0]}" if near else f"Known: {', '.join(values)}"
