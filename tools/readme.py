@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -22,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
 from rlvitals import diagnose, load  # noqa: E402
-from rlvitals.cli.demo import example  # noqa: E402
+from rlvitals.cli.demo import REPORT_TITLE, example  # noqa: E402
 from rlvitals.lab.figures import Share  # noqa: E402
 from rlvitals.lab.kept import read  # noqa: E402
 from rlvitals.lab.score import healthy_score, layout_score, layouts_of, peer_scores  # noqa: E402
@@ -30,7 +31,7 @@ from rlvitals.reference.page import Table, page, section, to_markdown  # noqa: E
 from rlvitals.reference.sheets import SHEETS  # noqa: E402
 from rlvitals.reference.trainer import file_name  # noqa: E402
 from rlvitals.reference.words import trainers  # noqa: E402
-from rlvitals.report import html, terminal  # noqa: E402
+from rlvitals.report import html  # noqa: E402
 
 README = ROOT / "README.md"
 RESULTS = ROOT / "benchmarks" / "results"
@@ -71,12 +72,35 @@ def without_details(lines: list[str]) -> list[str]:
     return kept
 
 
+def printed() -> str:
+    """Return what `rlvitals demo` prints where it is no terminal, 80 columns wide."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "rlvitals", "demo", "--out", f"{folder}/report.html"]
+        there = {**os.environ, "COLUMNS": "80", "PYTHONPATH": str(ROOT / "src")}
+        return subprocess.run(command, env=there, check=True, capture_output=True, text=True).stdout
+
+
+def opening(recorded: str) -> list[str]:
+    """Return the beginning of the recorded run, to where the fault is noticed, and how much of it is left out."""
+    lines = [line.rstrip() for line in recorded.rstrip().splitlines()]
+    shown = lines[: 1 + next(n for n, line in enumerate(lines) if line.startswith("noticed "))]
+    return [
+        *shown,
+        f"[... {len(lines) - len(shown)} lines: its diagnosis, the mended run, whether that helped ...]",
+        "",
+    ]
+
+
 def demo() -> str:
-    """Return what `rlvitals demo` prints, without the parts that are only looked up."""
-    text = terminal.render(diagnose(load(example())), width=80, color=False)
+    """Return what `rlvitals demo` prints, without the parts that are only looked up; what is left out is marked."""
+    recorded, title, text = printed().partition(f"{REPORT_TITLE}\n")
+    if not title:
+        raise ValueError(f"rlvitals demo prints no line {REPORT_TITLE!r}")
+    text = text.rpartition("\nWrote the report to ")[0]
     head, _, rest = text.partition("\nVital signs")
     tail = [line for part in sections(rest) if part and part[0].startswith(SHOWN) for line in part]
-    lines = [*without_details([line.rstrip() for line in head.splitlines()]), "[...]", "", *tail]
+    report = [*without_details([line.rstrip() for line in head.splitlines()]), "[...]", "", *tail]
+    lines = [*opening(recorded), title.rstrip(), *report]
     return "```text\n$ rlvitals demo\n" + "\n".join(lines).rstrip() + "\n```"
 
 
@@ -128,17 +152,18 @@ def lab() -> str:
     """Return the table of what was found in the lab's runs, per log, from the committed results."""
     kept = read(RESULTS / "lab.json")
     lines = [
-        "| log | root cause named first | false alarms per 10,000 healthy steps | others on a part of the runs: "
-        "cause named, healthy accused |",
-        "|---|---|---|---|",
+        "| log | cause or its direct sign first | the cause itself first | false alarms per 10,000 healthy steps | "
+        "others on a part of the runs: cause or sign named, healthy accused |",
+        "|---|---|---|---|---|",
     ]
     peers = peer_scores(kept)
     for layout in layouts_of(kept):
-        named, well = layout_score(kept, layout).named, healthy_score(kept, layout).alarms
+        score, well = layout_score(kept, layout), healthy_score(kept, layout).alarms
         beside = "; ".join(f"{p.tool} {_of(p.named)}, {_of(p.accused)}" for p in peers if p.layout == layout)
         cells = (
             LOGS[layout],
-            f"{_of(named)} ({named.value:.1%})",
+            f"{_of(score.named)} ({score.named.value:.1%})",
+            f"{_of(score.exact)} ({score.exact.value:.1%})",
             f"{well.value:.2f} ({well.events} in {well.steps:,})",
         )
         lines.append(f"| {' | '.join((*cells, beside))} |")

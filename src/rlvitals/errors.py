@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,3 +35,11 @@ class InputError(Exception):
 
 class NotATrainingRun(InputError):
     """Input that was read, but is no RL run (SFT only, free text): refused, never called healthy."""
+
+
+class SeveralRuns(InputError):
+    """A folder that holds several runs where one was asked for; `runs` are the paths to name in its place."""
+
+    def __init__(self, runs: tuple[Path, ...], *problems: Problem) -> None:
+        self.runs = runs
+        super().__init__(*problems)

@@ -13,6 +13,7 @@ from rlvitals.cli.main import app
 from rlvitals.conclude import diagnose
 from rlvitals.ingest.registry import by_name
 from rlvitals.metrics import METRICS, lookup
+from rlvitals.reference.run import _note
 from rlvitals.reference.tenthings import TEN_THINGS, Have, log_line, standing
 from rlvitals.schema import Evals, Run, RunConfig
 from tests.cli.runs import trl_rows, write_jsonl
@@ -46,6 +47,12 @@ def test_the_ten_things_with_lines_in_the_trainers_own_words(shown: str) -> None
     assert "The ten things to log: 2 of 10 complete" in shown
     assert "eval_strategy='steps'" in shown.partition("Lines to add (TRL)")[2]
     assert "log_completions=True" in shown
+
+
+def test_a_note_says_its_number_once() -> None:
+    assert _note("read 43,360 rollouts", "a/b.parquet", 0, 43_360) == "read 43,360 rollouts (b.parquet)"
+    assert _note("rows left out", "a/log.csv", 3, 1_200) == "rows left out (log.csv:3), 1,200 times"
+    assert _note("guessed", "", 0, 1) == "guessed"
 
 
 def test_options_without_a_run_are_refused() -> None:

@@ -13,6 +13,7 @@ import pytest
 import zstandard
 from benchmarks.tensorboard import bytes_field, framed, scalar_event, varint_bytes
 
+from rlvitals.errors import SeveralRuns
 from rlvitals.ingest import load
 from rlvitals.ingest.readers import read as read_any
 from rlvitals.ingest.readers.tensorboard import read
@@ -142,9 +143,12 @@ def test_writers_with_other_tags_are_joined_by_step(tmp_path: Path) -> None:
     assert run.columns["reward_mean"].tolist() == [s / 64 for s in range(1, 5)]
 
 
-def test_of_two_runs_in_one_folder_the_richer_is_read_and_the_other_named(tmp_path: Path) -> None:
+def test_two_runs_in_one_folder_are_named_and_an_aborted_start_is_left_out(tmp_path: Path) -> None:
     write(tmp_path / "exp1" / "events.out.tfevents.1.h.1.0", trl_rows(1, 4))
     write(tmp_path / "exp2" / "events.out.tfevents.2.h.1.0", trl_rows(1, 7, 0.5))
+    with pytest.raises(SeveralRuns, match="2 runs; found exp1, exp2"):
+        load(tmp_path)
+    write(tmp_path / "exp1" / "events.out.tfevents.1.h.1.0", trl_rows(1, 3))
     run = load(tmp_path)
     assert (run.rows, run.columns["reward_mean"][0]) == (7, 0.5 + 1 / 64)
     assert run.notes[0].text.endswith("left out exp1/events.out.tfevents.1.h.1.0")

@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from rlvitals.cli.main import app
@@ -116,3 +117,23 @@ def test_a_part_that_is_a_column_already_is_shown_once(shared: Path) -> None:
     _, out = run(shared / "formats" / "trl_real_run", "--limit", "4")
     head = next(line for line in out.splitlines() if line.strip().startswith("rollout   reward"))
     assert head.split() == ["rollout", "reward", "correct", "advantage", "parsed", "digit_frac"]
+
+
+def test_no_column_is_cut_however_narrow_the_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = {"advantage": 0.25, "correct": 1, "stop_reason": "budget", "parsed": "157", "policy_version": 99}
+    rows = [
+        {**row, **told, "tokens": 10 + row["index"], "verifier_status": "no parse" if row["index"] else "right"}
+        for row in rollouts(steps=(1,), groups=1)
+    ]
+    path = jsonl(tmp_path / "dump.jsonl", rows)
+    for width in (60, 80, 120):
+        monkeypatch.setenv("COLUMNS", str(width))
+        code, out = run(path, "--chars", "20")
+        assert code == 0
+        table = out.partition("rollout 0")[0]
+        assert "\u2026" not in table
+        assert max(len(line.rstrip()) for line in table.splitlines()) <= width
+        assert table.count("no parse") == 3
+        for name in ("reward", "correct", "advantage", "tokens", "stop", "parsed", "verifier", "policy"):
+            assert name in table, (width, name)
+        assert ("the same for all: " in table) == (width == 60)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +36,13 @@ def rollouts(path: str, where: str = "", limit: int = 8) -> dict[str, Any]:
 
     `where` filters by columns, e.g. `step=120 and reward>0.5 and family=gsm8k`; empty shows the first ones.
     """
-    from rlvitals.rollouts.dump import open_rollouts
+    from rlvitals.ingest.trajectories import opened
     from rlvitals.rollouts.pick import pick
     from rlvitals.rollouts.where import parse
 
     if not 1 <= limit <= MAX_ROLLOUTS:
         raise InputError(Problem("out of range", "limit", str(limit), f"1 to {MAX_ROLLOUTS}"))
-    found = pick(open_rollouts(_there(path)), parse(where) if where else None, limit)
+    found = pick(opened(_there(path)), parse(where) if where else None, limit)
     shown = [
         {name: value[:MAX_TEXT] if isinstance(value, str) else value for name, value in one.values.items()}
         for one in found.rollouts
@@ -62,8 +62,9 @@ def verify(path: str, since: int) -> dict[str, Any]:
 def compare(paths: list[str]) -> dict[str, Any]:
     """Compare two runs or more: where they part, what differs, and a winner only where the seeds support one."""
     from rlvitals.record.compare import compare as judge
+    from rlvitals.record.names import distinct
 
-    runs = {f"{n}: {Path(p).name}": [_run(p)] for n, p in enumerate(paths, 1)}
+    runs = {name: [replace(_run(path), name=name)] for name, path in zip(distinct(paths), paths, strict=True)}
     return _plain(asdict(judge(runs)))
 
 

@@ -26,6 +26,8 @@ JUDGEABLE = Threshold(
     SourceKind.CONVENTION,
     "a cut or unread answer says nothing of the task",
 )
+BLOCK = 10  # rows of a mean (convention)
+RISING = 10  # logged learning rates that rise one after another (convention)
 SLOW_STEPS = 60  # a run with a success now and then may take off until then (docs/measurements.md: Hard healthy runs)
 
 
@@ -80,7 +82,7 @@ def nearly_never(got: Success) -> bool:
 
 
 def may_take_off(view: View) -> bool:
-    """True when the policy failed nearly always from the first step on, but not always, in a run of few steps.
+    """True when the policy failed nearly always from the first step on, but not always, in few steps or in warm-up.
 
     Most groups are tied then, the reward is the same number for many steps, and only other terms move the weights: all
     of that ends where the few successes are reinforced, as it does in some healthy runs.
@@ -90,7 +92,31 @@ def may_take_off(view: View) -> bool:
 
 def _may_take_off(view: View) -> bool:
     got = measure(view)
-    if got is None or view.step - view.first_step + 1 >= SLOW_STEPS:
+    if got is None or not (_early(view) or _warming_up(view)):
         return False
     low, _, high, _ = view.extremes(got.metric)
-    return low < high and got.head_failed >= FAILED_ROWS.value and got.rate <= SUCCESS_RATE.value
+    begin = (float(view.head(got.metric).mean()) - got.floor) / (got.top - got.floor)
+    return low < high and begin <= SUCCESS_RATE.value and not _lost(view, got)
+
+
+def _lost(view: View, got: Success) -> bool:
+    """True when the policy had learned to solve some and no longer does: ten rows at half of the best ten, or less."""
+    values = (view.recent(got.metric)[1] - got.floor) / (got.top - got.floor)
+    if values.size < BLOCK:
+        return False
+    sums = np.cumsum(np.concatenate([[0.0], values]))
+    means = (sums[BLOCK:] - sums[:-BLOCK]) / BLOCK
+    best = float(means.max())
+    return best > SUCCESS_RATE.value and float(means[-1]) < best / 2
+
+
+def _early(view: View) -> bool:
+    return view.step - view.first_step + 1 < SLOW_STEPS
+
+
+def _warming_up(view: View) -> bool:
+    """True while the learning rate still rises from one logged row to the next, as it has since the first one."""
+    rate = view.recent("learning_rate")[1][-RISING:]
+    return (
+        rate.size == RISING and bool((np.diff(rate) > 0).all()) and float(rate[-1]) >= view.extremes("learning_rate")[2]
+    )

@@ -30,7 +30,7 @@ from rlvitals.check import (
     Verify,
 )
 from rlvitals.checks import companions, course
-from rlvitals.checks.common import fmt, shift
+from rlvitals.checks.common import Shift, fmt, shift
 from rlvitals.checks.kl_leap import leap
 from rlvitals.checks.scale import reward_scale
 from rlvitals.view import View
@@ -43,6 +43,7 @@ SKIP_ROWS = 30  # rows at the start in which KL rises from nothing
 ENTROPY_MOVED = 3.0  # times up or down against its own start: the policy as a whole has changed
 FAR_GROWN = 3.0  # times the first values: a policy that starts away from its reference has not left it
 PER_TOKEN = ("rlvitals train", "TRL", "unsloth", "ms-swift", "verl")  # log KL per token; the unit is unknown elsewhere
+MATERIAL_GAIN = 0.1  # of the reward range (convention: a tenth of the range matters to a user)
 NEAR_SHARE = 0.1  # of the level after the first updates: a run whose first rows are above it did not leap
 WORDS = {
     "jump": "KL to the reference jumped",
@@ -140,7 +141,13 @@ def _finding(view: View, first: Evidence, variant: str, limits: Mapping[str, Thr
     if others:
         bad = f"{text}, and the policy got worse"
         return Finding(bad, Action.ADJUST, Confidence.HIGH, onset, (first, *others), "worse")
-    others = _others(view) if variant == "jump" else _beside_far(view, limits) if variant == "far" else ()
+    others = (
+        _others(view, paid=_paid(moved, view))
+        if variant == "jump"
+        else _beside_far(view, limits)
+        if variant == "far"
+        else ()
+    )
     if others:
         bad = f"{text}, together with {others[0].metric}: {others[0].text}"
         return Finding(bad, Action.ADJUST, Confidence.HIGH, onset, (first, *others), variant)
@@ -264,14 +271,26 @@ def _spikes(view: View) -> Evidence | None:
     )
 
 
-def _others(view: View) -> tuple[Evidence, ...]:
-    """Return what else moved by a large factor against its own start."""
+def _paid(moved: Shift, view: View) -> bool:
+    """True when the reward surely gained a material part of its range: a take-off moves everything, and is learning."""
+    scale = reward_scale(view)
+    return scale.seen and scale.span > 0 and moved.low > MATERIAL_GAIN * scale.span
+
+
+def _others(view: View, *, paid: bool) -> tuple[Evidence, ...]:
+    """Return what else moved by a large factor against its own start.
+
+    Where the jump is paid for, entropy falls and gradients grow out of nothing as groups stop being tied; entropy that
+    rises is no part of learning a task.
+    """
     out = []
     for metric, factor, both in (("entropy", ENTROPY_MOVED, True), ("grad_norm", GRADIENT_MOVED, False)):
         if not view.has(metric, 2 * course.START_ROWS):
             continue
         level = course.level(view, metric)
         ratio = level.ratio
+        if paid and (metric == "grad_norm" or ratio < 1):
+            continue
         if np.isfinite(ratio) and (ratio > factor or (both and ratio < 1 / factor)):
             text = f"{metric} went from {fmt(level.start)} at the start to {fmt(level.now)}, {fmt(ratio)} times"
             out.append(Evidence(metric, text, ratio, "times", level.steps, None, "", level.start))

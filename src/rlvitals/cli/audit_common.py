@@ -42,8 +42,11 @@ def options(map_: Sequence[str] | None, format: str, *more: Problem) -> dict[str
 def read_rollouts(path: Path, mapping: Mapping[str, str]) -> Rows:
     """Return the rollouts of a dump or a file, with what a log beside them tells. Raises InputError."""
     from rlvitals.audit.load import load_rollouts
+    from rlvitals.ingest.directory import places_in
     from rlvitals.ingest.trajectories import with_log
 
+    if path.is_dir():
+        places_in(path)  # refuses a set of runs
     try:
         found = load_rollouts(path, mapping, with_log)
     except InputError as error:

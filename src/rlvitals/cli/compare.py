@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -70,22 +71,24 @@ def compare(
         return
     from rlvitals.record.compare import compare as compare_arms
 
-    comparison = compare_arms({name: _load(paths, extras) for name, paths in arms.items()})
+    comparison = compare_arms(_load(arms, extras))
     deliver(page(comparison), comparison, format, out)
 
 
 def _arms(runs: Sequence[str], problems: list[Problem]) -> dict[str, list[str]]:
-    """Return the arms: NAME=RUN,RUN or a run under its own name."""
+    """Return the arms: NAME=RUN,RUN, or a run under the end of its path that no other run has."""
+    from rlvitals.record.names import distinct
+
     arms: dict[str, list[str]] = {}
+    alone = [text for text in runs if not _named(text)]
+    labels = iter(distinct(alone))
     for text in runs:
-        name, sign, paths = text.partition("=")
-        named = bool(sign) and not Path(text).exists()
+        name, _, paths = text.partition("=")
+        named = _named(text)
         parts = [p for p in paths.split(",") if p] if named else [text]
-        label = name if named else (Path(text).name or text)
-        if label in arms and named:
+        label = name if named else next(labels)
+        if label in arms:
             problems.append(Problem("an arm is named twice", "compare", repr(text), "arms of different names"))
-        elif label in arms:
-            label = f"{label} ({1 + sum(n.startswith(label) for n in arms)})"
         if not parts:
             problems.append(Problem("an arm without runs", "compare", repr(text), "NAME=RUN,RUN"))
         problems += missing_paths(parts)
@@ -93,18 +96,33 @@ def _arms(runs: Sequence[str], problems: list[Problem]) -> dict[str, list[str]]:
     return arms
 
 
-def _load(paths: Sequence[str], extras: Extras) -> list[Run]:
-    return [load_run([path], extras) for path in paths]
+def _named(text: str) -> bool:
+    """True for NAME=RUN,RUN; a path may have an equals sign too."""
+    return "=" in text and not Path(text).exists()
+
+
+def _load(arms: Mapping[str, Sequence[str]], extras: Extras) -> dict[str, list[Run]]:
+    """Return the arms' runs, each under a name that no other one has."""
+    from rlvitals.record.names import distinct
+
+    names = iter(distinct([path for paths in arms.values() for path in paths]))
+    out: dict[str, list[Run]] = {}
+    for arm, paths in arms.items():
+        runs = [replace(load_run([path], extras), name=next(names)) for path in paths]
+        out[arm] = [replace(runs[0], name=arm)] if len(runs) == 1 else runs
+    return out
 
 
 def resume_page(found: Resume, runs: Sequence[str]) -> Page:
     """Return the answer about a resume as a page."""
+    from rlvitals.record.names import distinct
     from rlvitals.reference import page as p
     from rlvitals.report.words import clean
 
+    before, after = distinct(runs)
     rows = tuple((i.state.value, clean(i.name), clean(i.text)) for i in found.items)
     return p.page(
-        f"Resume of {clean(Path(runs[0]).name)} by {clean(Path(runs[1]).name)} at step {found.boundary}",
+        f"Resume of {clean(before)} by {clean(after)} at step {found.boundary}",
         clean(found.headline),
         p.section("What must carry over", p.Table(("", "what", "what was seen"), rows)),
         p.section("Look at these again, a version changed", p.Bullets(found.reopened)),
@@ -126,7 +144,7 @@ def page(found: Comparison) -> Page:
             f"{clean(c.a)} against {clean(c.b)}" + (f", {clean(c.scored_on)}" if several else ""),
             number(c.difference.value),
             _interval(c.difference),
-            f"{number(c.probability_of_improvement.value)} ({_interval(c.probability_of_improvement)})",
+            _chance(c.probability_of_improvement),
             clean(c.winner) or "none",
             str(c.seeds_needed or "unknown"),
         )
@@ -160,6 +178,13 @@ def _interval(found: Interval) -> str:
     from rlvitals.report.words import number
 
     return f"{number(found.low)} to {number(found.high)}" if found.low == found.low else "one seed: none"
+
+
+def _chance(found: Interval) -> str:
+    """Return a chance over seeds with its interval; one seed gives none."""
+    from rlvitals.report.words import number
+
+    return f"{number(found.value)} ({_interval(found)})" if math.isfinite(found.value) else "one seed: none"
 
 
 def _unknown(choice: Choice) -> str:
@@ -214,10 +239,10 @@ def _pair(pair: Pair) -> tuple[Section | None, ...]:
             *_partings(pair),
         ),
         p.section(
-            f"{title}: last third, first minus second",
+            f"{title}: last third, {clean(pair.a)} minus {clean(pair.b)}",
             p.Paragraph(lead),
             p.Table(("metric", "difference", "95% interval", "steps"), rows),
         ),
         p.section(f"{title}: settings that differ", p.Table(("setting", pair.a, pair.b), settings)),
-        p.section(f"{title}: findings of the second run", p.Bullets(findings)),
+        p.section(f"{title}: findings of {clean(pair.b)}, seen from {clean(pair.a)}", p.Bullets(findings)),
     )

@@ -14,6 +14,7 @@ EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 PREFERRED = "trl_run"
 RECORDING = EXAMPLES / "parser-changed.jsonl"
 DEFAULT_OUT = Path("rlvitals-demo.html")
+REPORT_TITLE = "A run that really failed: the report of rlvitals check"
 SPEED_HELP = "Times as fast as it is made for (about 12 s); 0: at once."
 PLAY_HELP = "Play another recording (rlvitals lab show FAULT --record FILE)."
 
@@ -54,7 +55,7 @@ def _play(recording: Path, speed: float) -> None:
         play(frames, screen, speed)
     except KeyboardInterrupt:
         screen.end()
-    screen.title("A run that really failed: the report of rlvitals check")
+    screen.title(REPORT_TITLE)
 
 
 def example() -> Path:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlvitals.cli.common import Extras, load_run
-from rlvitals.errors import InputError, Problem
+from rlvitals.errors import InputError, Problem, SeveralRuns
 
 if TYPE_CHECKING:
     from rlvitals.diagnosis import Diagnosis
@@ -40,7 +40,7 @@ def examine_each(roots: Sequence[Path], extras: Extras, since: int | None) -> tu
     if not found:
         where = ", ".join(map(str, roots))
         raise InputError(Problem("no run found", where, expected="run directories or log files"))
-    return tuple(_examine(root, path, extras, since) for root, path in found)
+    return tuple(row for root, path in found for row in _examined(root, path, extras, since))
 
 
 def find_runs(root: Path) -> Iterator[Path]:
@@ -83,6 +83,15 @@ def _holds_checkpoints(folder: Path) -> bool:
     return any((p / "trainer_state.json").is_file() for p in _folders(folder) if p.name.startswith("checkpoint"))
 
 
+def _examined(root: Path, path: Path, extras: Extras, since: int | None) -> Iterator[Row]:
+    """Yield the row of a run, or those of the runs that a folder turns out to hold."""
+    try:
+        yield _examine(root, path, extras, since)
+    except SeveralRuns as error:
+        for inner in error.runs:
+            yield from _examined(root, inner, extras, since)
+
+
 def _examine(root: Path, path: Path, extras: Extras, since: int | None) -> Row:
     from rlvitals.conclude import diagnose
     from rlvitals.focus import focus
@@ -92,6 +101,8 @@ def _examine(root: Path, path: Path, extras: Extras, since: int | None) -> Row:
         diagnosis = replace(diagnose(load_run([str(path)], extras)), name=name)
         last = diagnosis.position.last_step
         return Row(path, name, diagnosis if since is None or since > last else focus(diagnosis, since))
+    except SeveralRuns:
+        raise
     except InputError as error:
         return Row(path, name, problems=error.problems)
     except Exception as error:  # one unreadable run must not hide the others

@@ -85,8 +85,8 @@ def rollouts(
     how_to_convert: Convert = False,
 ) -> None:
     """Show rollouts of a run, whole and escaped; nothing of their text is ever run."""
-    from rlvitals.ingest.trajectories import with_log
-    from rlvitals.rollouts.dump import open_rollouts, parse_map
+    from rlvitals.ingest.trajectories import opened
+    from rlvitals.rollouts.dump import parse_map
 
     if how_to_convert:
         from rlvitals.rollouts.readers.slime import CONVERT
@@ -107,7 +107,7 @@ def rollouts(
         problems.append(Problem("only with --exploit", "--onset", str(onset)))
     if problems:
         raise InputError(*problems)
-    dump = with_log(path, open_rollouts(path, mapping=parse_map(map_ or ()), group_size=group_size))
+    dump = opened(path, parse_map(map_ or ()), group_size)
     if exploit:
         from rlvitals.cli.rollouts_exploit import show_exploit
 

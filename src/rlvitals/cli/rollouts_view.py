@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from rich.console import Console, RenderableType
@@ -31,11 +32,11 @@ def as_text(dump: Rollouts, found: Selection, chars: int) -> None:
         file=sys.stdout, width=width, no_color=not colour, force_terminal=colour, highlight=False, emoji=False,
         markup=False, legacy_windows=False,
     )  # fmt: skip
-    for item in _lines(dump, found, chars):
+    for item in _lines(dump, found, chars, width):
         console.print(item)
 
 
-def _lines(dump: Rollouts, found: Selection, chars: int) -> Iterator[RenderableType]:
+def _lines(dump: Rollouts, found: Selection, chars: int, width: int) -> Iterator[RenderableType]:
     yield Text(summary(dump, found), "bold")
     yield Text(str(found.grouper.found()), "dim")
     for note in found.skips.notes():
@@ -48,23 +49,66 @@ def _lines(dump: Rollouts, found: Selection, chars: int) -> Iterator[RenderableT
         prompt = members[0].text("prompt")
         if prompt:
             yield Padding(Text(cut(prompt, chars), "dim"), (0, 0, 0, 2))
-        yield from _table(members)
+        yield from _table(members, width)
         for one in members:
             if one.text("completion"):
                 yield Text(f"  rollout {one.text('index')}", "bold")
                 yield Padding(Text(cut(one.text("completion"), chars)), (0, 0, 0, 4))
 
 
-def _table(members: Sequence[Picked]) -> Iterator[RenderableType]:
-    """Yield the group's numbers side by side: one line per rollout, only columns that some of them have."""
+def _table(members: Sequence[Picked], width: int) -> Iterator[RenderableType]:
+    """Yield the group's numbers side by side: one line per rollout, only columns that some of them have.
+
+    Where they don't fit into `width` columns, heads take two lines, then what is the same for all is said once, then
+    the other columns follow below; nothing is cut.
+    """
     names = [n for n in _FACTS if any(n in m.values for m in members)]
     parts = parts_of(members, names, 20)
     heads = ["rollout", *(n.replace("_", " ") for n in names), *parts.values()]
     rows = [[m.text("index"), *(shown(m, n) for n in (*names, *parts))] for m in members]
-    widths = [max(len(r[i]) for r in (heads, *rows)) for i in range(len(heads))]
-    for n, row in enumerate((heads, *rows)):
-        line = "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
-        yield Padding(Text(line, "dim" if n == 0 else "", no_wrap=True, overflow="ellipsis"), (0, 0, 0, 2))
+    columns = [_Column((head,), tuple(row[i] for row in rows)) for i, head in enumerate(heads)]
+    if _taken(columns) > width:
+        columns = [_Column(tuple(c.head[0].split()), c.cells) for c in columns]
+    if _taken(columns) > width and len(rows) > 1:
+        alike = [c for c in columns[1:] if len(set(c.cells)) == 1]
+        if alike:
+            told = ", ".join(f"{' '.join(c.head)} {c.cells[0]}" for c in alike)
+            yield Padding(Text(f"the same for all: {told}", "dim"), (0, 0, 0, 2))
+        columns = [c for c in columns if c not in alike]
+    for block in _blocks(columns, width):
+        tall = max(len(c.head) for c in block)
+        lines = [[*[""] * (tall - len(c.head)), *c.head, *c.cells] for c in block]
+        for n, row in enumerate(zip(*lines, strict=True)):
+            line = "  ".join(cell.rjust(c.width) for cell, c in zip(row, block, strict=True))
+            yield Padding(Text(line, "dim" if n < tall else "", no_wrap=True, overflow="ellipsis"), (0, 0, 0, 2))
+
+
+@dataclass(frozen=True, eq=False)
+class _Column:
+    """One column: its head in lines, and a cell for each rollout."""
+
+    head: tuple[str, ...]
+    cells: tuple[str, ...]
+
+    @property
+    def width(self) -> int:
+        return max(map(len, (*self.head, *self.cells)))
+
+
+def _taken(columns: Sequence[_Column]) -> int:
+    """Return how many columns of the terminal a line takes, two of them before it and two between cells."""
+    return sum(c.width + 2 for c in columns)
+
+
+def _blocks(columns: Sequence[_Column], width: int) -> Iterator[list[_Column]]:
+    """Yield the columns in blocks that fit, each with the first column, which names the rollout."""
+    block = [columns[0]]
+    for column in columns[1:]:
+        if len(block) > 1 and _taken([*block, column]) > width:
+            yield block
+            block = [columns[0]]
+        block.append(column)
+    yield block
 
 
 def parts_of(members: Sequence[Picked], names: Collection[str], most: int) -> dict[str, str]:

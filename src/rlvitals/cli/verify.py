@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,10 +27,11 @@ if TYPE_CHECKING:
 SINCE_HELP = "The first step after the fix, in one run."
 BEFORE_HELP = "The run before the fix."
 AFTER_HELP = "The run after the fix."
+EXPECTED = "RUN --since STEP, or both --before RUN and --after RUN"
 
 
 def verify(
-    run: Annotated[str | None, typer.Argument(metavar="[RUN]", help="The run, with --since.")] = None,
+    runs: Annotated[list[str] | None, typer.Argument(metavar="[RUN]", help="The run, with --since.")] = None,
     since: Annotated[int | None, typer.Option("--since", metavar="STEP", min=0, help=SINCE_HELP)] = None,
     before: Annotated[str | None, typer.Option("--before", metavar="RUN", help=BEFORE_HELP)] = None,
     after: Annotated[str | None, typer.Option("--after", metavar="RUN", help=AFTER_HELP)] = None,
@@ -47,8 +49,9 @@ def verify(
     """
     problems: list[Problem] = []
     known_format(format, problems)
-    problems += _usage(run, since, before, after)
-    problems += missing_paths([run] if run is not None else [])
+    run = runs[0] if runs else None
+    problems += _too_many(runs) if runs and len(runs) > 1 else _usage(run, since, before, after)
+    problems += missing_paths(runs or [])
     for option, path in (("--before", before), ("--after", after)):
         if path is not None:
             problems += [_of(option, path, p, after) for p in missing_paths([path])]
@@ -70,6 +73,13 @@ def verify(
     leave(codes.get(found_answer.answer, Exit.FINDINGS))
 
 
+def _too_many(runs: Sequence[str]) -> list[Problem]:
+    """Return the problem of runs that are named without saying which is which, with the command that was meant."""
+    first, second = runs if len(runs) == 2 else ("RUN", "RUN")
+    hint = f"Say which is which: rlvitals verify --before {first} --after {second}"
+    return [Problem("one run at most without an option", "verify", f"{len(runs)} runs", EXPECTED, hint)]
+
+
 def _usage(run: str | None, since: int | None, before: str | None, after: str | None) -> list[Problem]:
     """Return what is wrong with the way the two parts are named, with the command that was perhaps meant."""
     given = {"RUN": run, "--since": since, "--before": before, "--after": after}
@@ -84,8 +94,7 @@ def _usage(run: str | None, since: int | None, before: str | None, after: str | 
         ("--after",): f"Name the run before it too: rlvitals verify --before RUN --after {after}",
         ("--since",): f"Name the run: rlvitals verify RUN --since {since}",
     }.get(names, "")
-    expected = "RUN --since STEP, or both --before RUN and --after RUN"
-    return [Problem("which rows come after the fix", "verify", " and ".join(names) or "neither", expected, hint)]
+    return [Problem("which rows come after the fix", "verify", " and ".join(names) or "neither", EXPECTED, hint)]
 
 
 def _of(option: str, path: str, problem: Problem, after: str | None) -> Problem:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from rlvitals.ingest.checkpoint_layouts import state_of, step_of
+from rlvitals.ingest.discover import within
 from rlvitals.schema import Event, EventKind
 
 MAX_FOLDERS = 2_000  # folders that are looked into (convention)
@@ -26,10 +27,15 @@ _SKIPPED = frozenset({".git", "__pycache__", "node_modules", ".venv", "wandb", "
 _SMALLEST_WEIGHTS = 1  # bytes: an empty file is an interrupted write
 
 
-def find_checkpoints(directory: Path) -> tuple[Event, ...]:
-    """Return the checkpoints below a run directory, by step; paths are relative to it."""
+def find_checkpoints(directory: Path, without: Collection[Path] = ()) -> tuple[Event, ...]:
+    """Return the checkpoints below a run directory, by step; paths are relative to it.
+
+    Folders of other runs, `without`, are left out.
+    """
     found: dict[str, Event] = {}
     for folder in _folders(directory):
+        if within(folder, without):
+            continue
         for event in _in_folder(folder, directory):
             found.setdefault(event.path, event)
     return tuple(sorted(found.values(), key=lambda event: (event.step or 0, event.path)))

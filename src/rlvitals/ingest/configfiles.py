@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from rlvitals.ingest.adapter import Adapter
 from rlvitals.ingest.configmap import FoundConfig, config_from_mapping, map_config
 from rlvitals.ingest.configtext import config_from_text, scan_text
+from rlvitals.ingest.discover import within
 from rlvitals.runconfig import coerce
 from rlvitals.schema import Note, RunConfig
 
@@ -67,15 +68,18 @@ def find_config(path: Path, adapter: Adapter) -> RunConfig:
     return locate_config(path, adapter).config
 
 
-def locate_config(path: Path, adapter: Adapter) -> FoundConfig:
+def locate_config(path: Path, adapter: Adapter, without: Collection[Path] = ()) -> FoundConfig:
     """Return the config found beside a run, with a note for each file or value that could not be used.
 
     Nearest first: the run's own folder, then below it, then above it while nothing was found. Files at one
-    distance that contradict each other leave the field unknown.
+    distance that contradict each other leave the field unknown. Folders of other runs, `without`, are left out.
     """
     base = path if path.is_dir() else path.parent
     found = FoundConfig()
-    for group in _groups(base, inside=path.is_dir()):
+    for folders in _groups(base, inside=path.is_dir()):
+        group = [folder for folder in folders if not within(folder, without)]
+        if not group:
+            continue
         if found.config.known() and not group[0].is_relative_to(base):
             break  # above the run: only when nothing nearer was found
         more = _agreed([_read_folder(folder, adapter, base, path) for folder in group])

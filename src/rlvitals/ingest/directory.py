@@ -6,34 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-
-from rlvitals.errors import InputError, NotATrainingRun, Problem
-from rlvitals.ingest import discover, hygiene, readers, registry
+from rlvitals.errors import InputError, NotATrainingRun, Problem, SeveralRuns
+from rlvitals.ingest import discover, readers, registry
 from rlvitals.ingest.discover import Candidate
-from rlvitals.ingest.rules import Kind, Resolver
+from rlvitals.ingest.logs import RICHER, Log, is_rl, read_log, rewards_of, same_run
+from rlvitals.ingest.several import Places, settle
 from rlvitals.ingest.table import RawTable
-from rlvitals.schema import Float64, Note
+from rlvitals.schema import Note
+
+__all__ = ["Places", "is_rl", "places_in", "read_directory"]
 
 MAX_CONSOLES = 4  # console logs of a directory that are tried as continuation
-RICHER = 1.25  # times as many values that a tracker must hold to be read in place of a log file (convention)
-SAME_SHARE = 0.5  # share of equal rewards in common steps above which two logs show the same run (convention)
 MAX_SHOWN = 6  # files that a note names
-
-# Metrics that only RL training has: a log with one of them is an RL run even without a reward series.
-_RL_ONLY = (
-    "advantage_", "zero_variance_frac", "all_wrong_frac", "all_right_frac", "kl_ref", "kl_old_new", "clip_", "ratio_",
-    "reward_", "sampler_", "kl_sampler_trainer", "logprob_gap", "version_lag",
-)  # fmt: skip
-
-
-@dataclass(frozen=True)
-class _Log:
-    """One candidate that was read."""
-
-    files: Candidate
-    tables: tuple[RawTable, ...]
-    values: int  # logged values with a known meaning
 
 
 @dataclass(frozen=True)
@@ -44,16 +28,15 @@ class _More:
     what: str
 
 
-def is_rl(metric: str) -> bool:
-    return metric.startswith(_RL_ONLY) or hygiene.is_reward_like(metric)
+def read_directory(directory: Path) -> tuple[list[RawTable], Note, Places]:
+    """Return the tables of a directory's run, which files they came from, and what counts to other logs.
 
-
-def read_directory(directory: Path) -> tuple[list[RawTable], Note]:
-    """Return the tables of a directory's run, and which files they came from. Raises InputError."""
+    Raises InputError, SeveralRuns where the directory is a set of runs.
+    """
     found = discover.candidates(directory)
     if not found:
         raise InputError(Problem("no log found in the directory", str(directory), hint="Name the log file itself"))
-    logs: dict[Candidate, _Log] = {}
+    logs: dict[Candidate, Log] = {}
     best = _best_of(found, directory, logs)
     if best is None:
         _say_why(found)
@@ -62,11 +45,12 @@ def read_directory(directory: Path) -> tuple[list[RawTable], Note]:
             Problem("no log with a reward or another RL metric found", str(directory), tried,
                     "the log of a GRPO or RLVR run")
         )  # fmt: skip
+    best, places = settle(directory, best, logs)
     tables = list(best.tables)
     text = f"read {_name(best.files, directory)}"
     used = {best.files}
     for files in _continuations(found, best):
-        log = logs.get(files) or _read(files)
+        log = logs.get(files) or read_log(files)
         more = _later_rows(tables, log) if log is not None else None
         if more is not None:
             text += f"; took {more.what} from {_name(files, directory)}"
@@ -80,7 +64,19 @@ def read_directory(directory: Path) -> tuple[list[RawTable], Note]:
     if left:
         text += f"; left out {', '.join(left[:MAX_SHOWN])}"
         text += f" and {len(left) - MAX_SHOWN} more" if len(left) > MAX_SHOWN else ""
-    return tables, Note(text, str(directory))
+    return tables, Note(text, str(directory)), places
+
+
+def places_in(directory: Path) -> Places:
+    """Return what below a directory counts to other logs than its run's. Raises SeveralRuns for a set of runs."""
+    logs: dict[Candidate, Log] = {}
+    try:
+        best = _best_of(discover.candidates(directory), directory, logs)
+    except SeveralRuns:
+        raise
+    except InputError:
+        return Places()
+    return Places() if best is None else settle(directory, best, logs)[1]
 
 
 def _say_why(found: Mapping[str, list[Candidate]]) -> None:
@@ -102,13 +98,13 @@ def _name(files: Candidate, directory: Path) -> str:
     return first if len(files) == 1 else f"{first} and {len(files) - 1} more of its writer"
 
 
-def _best_of(found: Mapping[str, list[Candidate]], directory: Path, logs: dict[Candidate, _Log]) -> _Log | None:
+def _best_of(found: Mapping[str, list[Candidate]], directory: Path, logs: dict[Candidate, Log]) -> Log | None:
     """Return the log to read: the first kind that has RL metrics, unless a tracker or another log holds far more.
 
     A tracker repeats a log file with fewer digits, and a console repeats a tracker with fewer still. `logs` collects
     what was read on the way.
     """
-    best: _Log | None = None
+    best: Log | None = None
     tracked = False  # whether `best` is a tracker
     for kind, groups in found.items():
         tracker = kind in discover.TRACKERS
@@ -127,11 +123,11 @@ def _best_of(found: Mapping[str, list[Candidate]], directory: Path, logs: dict[C
     return best
 
 
-def _richest(groups: Sequence[Candidate], logs: dict[Candidate, _Log]) -> _Log | None:
+def _richest(groups: Sequence[Candidate], logs: dict[Candidate, Log]) -> Log | None:
     """Return the candidate with most values that has RL metrics."""
-    best: _Log | None = None
+    best: Log | None = None
     for files in groups:
-        log = _read(files)
+        log = read_log(files)
         if log is None:
             continue
         logs[files] = log
@@ -140,20 +136,7 @@ def _richest(groups: Sequence[Candidate], logs: dict[Candidate, _Log]) -> _Log |
     return best
 
 
-def _read(files: Candidate) -> _Log | None:
-    """Return what the files hold; no values when they hold no RL metrics, None when they can't be read."""
-    try:
-        tables = readers.read_together(files)
-    except InputError:
-        return None
-    keys: frozenset[str] = frozenset().union(*(table.keys() for table in tables))
-    resolver = Resolver(registry.pick(keys), keys)
-    if not any(is_rl(resolver.rule(key).metric) for key in keys):
-        return _Log(files, tuple(tables), 0)
-    return _Log(files, tuple(tables), sum(_known_values(table, resolver) for table in tables))
-
-
-def _continuations(found: Mapping[str, list[Candidate]], best: _Log) -> list[Candidate]:
+def _continuations(found: Mapping[str, list[Candidate]], best: Log) -> list[Candidate]:
     """Return the logs that may go on after the best one's last step: trackers, then the consoles if they are few."""
     tracked = [files for kind in discover.TRACKERS for files in found.get(kind, [])]
     consoles = found.get("console log", [])
@@ -162,59 +145,30 @@ def _continuations(found: Mapping[str, list[Candidate]], best: _Log) -> list[Can
     return [files for files in [*tracked, *consoles] if files != best.files][: discover.MAX_CANDIDATES]
 
 
-def _known_values(table: RawTable, resolver: Resolver) -> int:
-    return sum(
-        int(np.count_nonzero(~np.isnan(column)))
-        for key, column in table.columns.items()
-        if resolver.rule(key).kind in (Kind.METRIC, Kind.EVAL)
-    )
-
-
-def _later_rows(mine: Sequence[RawTable], log: _Log) -> _More | None:
+def _later_rows(mine: Sequence[RawTable], log: Log) -> _More | None:
     """Return the table of a log that shows the same run and goes on after its last step, or tells how it ended."""
-    own = next((axes for table in mine if (axes := _reward(table)) is not None), None)
+    own = next((axes for table in mine if (axes := rewards_of(table)) is not None), None)
     if own is None:
         return None
-    last = max(float(axes[0].max()) for table in mine if (axes := _reward(table)) is not None)
+    last = max(float(axes[0].max()) for table in mine if (axes := rewards_of(table)) is not None)
     ended = any(table.events for table in mine)
     for table in log.tables:
-        their = _reward(table)
+        their = rewards_of(table)
         later = their is not None and float(their[0].max()) > last
         if their is None or not (later or (table.events and not ended)):
             continue
-        if _same_run(own, their):
+        if same_run(own, their):
             return _More(table, "later steps" if later else "the ending")
     return None
 
 
-def _settings(mine: Sequence[RawTable], log: _Log) -> Mapping[str, object]:
+def _settings(mine: Sequence[RawTable], log: Log) -> Mapping[str, object]:
     """Return the settings that a tracker keeps of the run that was read, where that log has none of its own."""
     if any(table.facts.get("configs") for table in mine):
         return {}
-    own = next((axes for table in mine if (axes := _reward(table)) is not None), None)
+    own = next((axes for table in mine if (axes := rewards_of(table)) is not None), None)
     for table in log.tables:
-        configs, their = table.facts.get("configs"), _reward(table)
-        if isinstance(configs, Mapping) and own is not None and their is not None and _same_run(own, their):
+        configs, their = table.facts.get("configs"), rewards_of(table)
+        if isinstance(configs, Mapping) and own is not None and their is not None and same_run(own, their):
             return configs
     return {}
-
-
-def _same_run(own: tuple[Float64, Float64], their: tuple[Float64, Float64]) -> bool:
-    """True when most rewards of the steps that both have are equal, to the digits of a console."""
-    common, a, b = np.intersect1d(own[0], their[0], return_indices=True)
-    same = np.isclose(own[1][a], their[1][b], rtol=1e-3, atol=1e-6)
-    return bool(common.size) and float(same.mean()) > SAME_SHARE
-
-
-def _reward(table: RawTable) -> tuple[Float64, Float64] | None:
-    """Return (steps, rewards) of the rows that have both, None for a table without them."""
-    keys = table.keys()
-    resolver = Resolver(registry.pick(keys), keys)
-    rules = {key: resolver.rule(key) for key in table.columns}
-    rewards = [key for key, rule in rules.items() if rule.kind is Kind.METRIC and rule.metric == "reward_mean"]
-    step = next((table.columns[key] for key in resolver.step_keys() if key in table.columns), None)
-    if not rewards or step is None:
-        return None
-    reward = table.columns[min(rewards, key=lambda key: rules[key].priority)]
-    both = ~np.isnan(step) & ~np.isnan(reward)
-    return (step[both], reward[both]) if both.any() else None

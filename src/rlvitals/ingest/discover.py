@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 Candidate = tuple[Path, ...]  # the files of one run that belong together: one, or a tracker's file per start
@@ -78,6 +78,11 @@ def kind_of(path: Path) -> str:
     return next((kind for kind, suffixes in KINDS if "." + suffix in suffixes), "")
 
 
+def within(path: Path, folders: Collection[Path]) -> bool:
+    """True when a path is one of the folders or lies below one."""
+    return any(path.is_relative_to(folder) for folder in folders)
+
+
 def has_log(folder: Path) -> bool:
     """True when a folder holds a log of its own, directly or as trainer_state.json in a checkpoint folder."""
     try:
@@ -88,7 +93,7 @@ def has_log(folder: Path) -> bool:
     return any(e.is_file() and kind_of(e) for e in entries) or any(inner.name in STATE for inner in inside)
 
 
-def candidates(directory: Path) -> dict[str, list[Candidate]]:
+def candidates(directory: Path, *, every_level: bool = False) -> dict[str, list[Candidate]]:
     """Return kind -> candidates, best kind first; only the highest level of the tree that has any of a kind."""
     found: dict[str, list[Path]] = {kind: [] for kind in (*STATE.values(), *(kind for kind, _ in KINDS))}
     depth: dict[str, int] = {}
@@ -96,7 +101,7 @@ def candidates(directory: Path) -> dict[str, list[Candidate]]:
         kind = "MLflow run" if path.is_dir() else kind_of(path)
         if kind == "TensorBoard" and _HPARAMS_FOLDER.fullmatch(path.parent.name):
             level = max(level - 1, 0)  # the writer's own subfolder
-        if kind and depth.setdefault(kind, level) == level:
+        if kind and (depth.setdefault(kind, level) == level or every_level):
             found[kind].append(path)
     found["trainer state"] = newest(found["trainer state"])
     out: dict[str, list[Candidate]] = {}
@@ -125,6 +130,14 @@ def _event_folder(path: Path) -> str:
     if _HPARAMS_FOLDER.fullmatch(folder.name):
         folder = folder.parent
     return str(folder.parent / "*") if _TIME_FOLDER.search(folder.name) else str(folder)
+
+
+def home_of(path: Path) -> Path:
+    """Return the folder whose log a file is: that of the run for one in a checkpoint or in a tracker's own folder."""
+    folder = path.parent
+    while is_checkpoint(folder.name) or _HPARAMS_FOLDER.fullmatch(folder.name):
+        folder = folder.parent
+    return folder
 
 
 def newest(states: list[Path]) -> list[Path]:

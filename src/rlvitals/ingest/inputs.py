@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlvitals.errors import InputError, NotATrainingRun, Problem
+from rlvitals.errors import InputError, NotATrainingRun, Problem, SeveralRuns
 from rlvitals.ingest import discover, readers
-from rlvitals.ingest.directory import is_rl, read_directory
+from rlvitals.ingest.directory import Places, is_rl, read_directory
 from rlvitals.ingest.remote import WANDB_SCHEME, fetch, is_remote, shown
 from rlvitals.ingest.sources import STDIN, check_head, file_source, stdin_source
 from rlvitals.ingest.table import RawTable
@@ -38,6 +38,7 @@ class Loaded:
     base: Path | None  # where to look for config and checkpoints
     notes: tuple[Note, ...] = ()
     dump: Counted | None = None  # rollouts that were named in place of a log, already folded
+    places: Places = field(default_factory=Places)  # what below `base` counts to other logs
 
 
 def read_paths(paths: Sequence[str | Path], counting: Count | None = None) -> Loaded:
@@ -47,6 +48,7 @@ def read_paths(paths: Sequence[str | Path], counting: Count | None = None) -> Lo
     errors: list[InputError] = []
     base: Path | None = None
     dump: Counted | None = None
+    places = Places()
     for given in paths:
         try:
             if str(given) == STDIN:
@@ -59,11 +61,14 @@ def read_paths(paths: Sequence[str | Path], counting: Count | None = None) -> Lo
                 continue
             path, select = _existing(given)
             if path.is_dir():
-                base = base or path
+                first, base = base is None, base or path
                 try:
-                    found, note = read_directory(path)
+                    found, note, apart = read_directory(path)
+                    places = apart if first else places
                     notes.append(note)
                     tables += found
+                except SeveralRuns:
+                    raise
                 except InputError as error:
                     table, dump = _dump_alone(path, error, counting)  # no step log: its rollouts tell what they can
                     tables.append(table)
@@ -81,11 +86,14 @@ def read_paths(paths: Sequence[str | Path], counting: Count | None = None) -> Lo
                     dump = dump or counted[1]
         except InputError as error:
             errors.append(error)
+    several = [error for error in errors if isinstance(error, SeveralRuns)]
+    if several and len(errors) == len(several) == 1:
+        raise several[0]
     if errors:
         problems = [problem for error in errors for problem in error.problems]
         only_refused = all(isinstance(error, NotATrainingRun) for error in errors)
         raise NotATrainingRun(*problems) if only_refused else InputError(*problems)
-    return Loaded(_run_name(str(paths[0])), tuple(tables), base, tuple(notes), dump)
+    return Loaded(_run_name(str(paths[0])), tuple(tables), base, tuple(notes), dump, places)
 
 
 def _dump_alone(directory: Path, error: InputError, counting: Count | None) -> tuple[RawTable, Counted]:

@@ -67,7 +67,7 @@ def load(
     _require_rl(part, keys, loaded.name)
     held_out = {**_sized(part.evals, config), **_extra_evals(settings, evals)}
     provenance = _provenance(part, adapter, config)
-    events = part.events + _checkpoints(loaded.base, int(part.step[-1]))
+    events = part.events + _checkpoints(loaded, int(part.step[-1]))
     audits, audit_notes = _audits(loaded.base)
     run = Run(
         name=loaded.name,
@@ -103,7 +103,7 @@ def _with_rollouts(run: Run, loaded: Loaded, counting: Count | None) -> Run:
 
     if loaded.dump is not None:
         return joined(run, *loaded.dump)
-    found = beside(loaded.base) if loaded.base is not None else None
+    found = beside(loaded.base, loaded.places) if loaded.base is not None else None
     if found is None:
         return run
     return attach(run, found) if counting is None else attach(run, found, counting)
@@ -192,7 +192,7 @@ def _config(loaded: Loaded, adapter: Adapter, settings: Settings | None) -> tupl
             config = config.merged(found.config)
             notes += found.notes
     if loaded.base is not None:
-        beside = locate_config(loaded.base, adapter)
+        beside = locate_config(loaded.base, adapter, loaded.places.others)
         config = beside.config.merged(config)
         notes += beside.notes
     else:
@@ -236,14 +236,15 @@ def _nearest(unrecognised: Sequence[Unrecognised]) -> tuple[Unrecognised, ...]:
     return tuple(out)
 
 
-def _checkpoints(base: Path | None, last_step: int) -> tuple[Event, ...]:
+def _checkpoints(loaded: Loaded, last_step: int) -> tuple[Event, ...]:
     """Return the run's checkpoints; around a single file those that can't be another run's."""
+    base = loaded.base
     if base is None:
         return ()
     from rlvitals.ingest.checkpoints import find_checkpoints
 
     if base.is_dir():
-        return find_checkpoints(base)
+        return find_checkpoints(base, loaded.places.others)
     inside = is_checkpoint(base.parent.name)  # checkpoint-20/trainer_state.json
     found = find_checkpoints(base.parent.parent if inside else base.parent)
     beside = tuple(event for event in found if "/" not in event.path)

@@ -54,5 +54,5 @@ class RolloutRows:
         """Return one row per step in canonical names."""
         self._fold(last=True)
         series = Folded.merge(self._parts).series() if self._parts else {}
-        text = f"a rollout dump: {self.rows} rollouts averaged per step; {self._grouper.found()}"
+        text = f"a rollout dump: {self.rows:,} rollouts averaged per step; {self._grouper.found()}"
         return steps_table(series, self.source, (Note(text, self.source, 0, self.rows), *notes))

@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from rlvitals.errors import InputError
+from rlvitals.ingest.directory import Places, places_in
 from rlvitals.ingest.discover import has_log, is_checkpoint
 from rlvitals.ingest.table import RawTable, TableBuilder
 from rlvitals.metrics import ROLLOUTS, lookup
 from rlvitals.rollouts.counting import count
-from rlvitals.rollouts.dump import Rollouts, of_found
+from rlvitals.rollouts.dump import Rollouts, of_found, open_rollouts
 from rlvitals.rollouts.fact import Series
 from rlvitals.rollouts.find import Found, find, reader_of
 from rlvitals.rollouts.fold import Folded
@@ -36,13 +37,14 @@ def named_dump(path: Path) -> Found | None:
     return found if found is not None and found.files and not found.reader.refuse else None
 
 
-def beside(path: Path) -> Found | None:
+def beside(path: Path, places: Places | None = None) -> Found | None:
     """Return the dump of the run that a directory holds or a log file belongs to, None without any.
 
-    Beside a single file only folders are looked at, and only where no other run's logs lie.
+    Below a directory, a dump that lies in the folder of another log counts to that one (`places`). Beside a single
+    file only folders are looked at, and only where no other run's logs lie.
     """
     if path.is_dir():
-        return _usable(find(path))
+        return _usable(_in_place(path, {}, places or Places()))
     named = named_dump(path)  # groups that were read as steps
     if named is not None:
         return named
@@ -59,6 +61,13 @@ def beside(path: Path) -> Found | None:
         if found is not None:
             return found
     return None
+
+
+def _in_place(directory: Path, mapping: Mapping[str, str], places: Places) -> Found | None:
+    """Return the dump of a directory's run; one in the folder of a copy of its log only where there is no other."""
+    strict = (*places.others, *places.copies)
+    found = find(directory, mapping, without=strict) if strict else None
+    return found or find(directory, mapping, without=places.others)
 
 
 def _usable(found: Found | None) -> Found | None:
@@ -141,7 +150,7 @@ def _logged_family(run: Run, name: str) -> bool:
 def table_of(found: Found, group_size: int | None = None, counting: Count = count) -> tuple[RawTable, Folded, Rollouts]:
     """Read a dump without a log: its steps in canonical names. Raises InputError."""
     folded, rollouts = counting(of_found(found, {}, group_size))
-    text = f"a rollout dump: {folded.rollouts} rollouts averaged per step"
+    text = f"a rollout dump: {folded.rollouts:,} rollouts averaged per step"
     note = Note(text, str(found.files[0]), 0, folded.rollouts)
     return steps_table(folded.series(), str(found.files[0]), (note,)), folded, rollouts
 
@@ -187,6 +196,20 @@ def with_weights(run: Run, rollouts: Rollouts) -> Rollouts:
     if rank < len(names) or float(np.median(off)) > FIT * max(float(np.ptp(b)), 1e-12):
         return rollouts
     return replace(rollouts, weights={n: round(float(w), 4) for n, w in zip(names, fit, strict=True)})
+
+
+def opened(path: Path, mapping: Mapping[str, str] | None = None, group_size: int | None = None) -> Rollouts:
+    """Return the rollouts of a dump or of a run's directory, with what the log beside them tells.
+
+    Raises InputError without any, SeveralRuns for a directory that holds more than one run.
+    """
+    if not path.is_dir():
+        return open_rollouts(path, mapping=mapping, group_size=group_size)
+    places = places_in(path)
+    found = _in_place(path, mapping or {}, places)
+    if found is None or not (found.files or found.evaluation):
+        return open_rollouts(path, mapping=mapping, group_size=group_size)  # says why
+    return with_log(path, of_found(found, mapping or {}, group_size))
 
 
 def with_log(path: Path, rollouts: Rollouts) -> Rollouts:

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from rlvitals.diagnosis import Diagnosis
-from rlvitals.errors import InputError, Problem
+from rlvitals.errors import InputError, Problem, SeveralRuns
 from rlvitals.ingest import load, registry
 from rlvitals.ingest.readers import sniff
 from rlvitals.ingest.sources import file_source
@@ -89,7 +89,7 @@ class Follower:
         self._overlap = False  # the next lines may stand in the run as it was read
 
     def poll(self) -> Followed:
-        """Read what is new; never raises for what a half-written log holds."""
+        """Read what is new; never raises for what a half-written log holds, SeveralRuns where there is no one run."""
         now = time.monotonic()
         if self._tail is None:
             if now >= self._next_load:
@@ -136,6 +136,8 @@ class Follower:
             counting = None if whole else self._growing.count
             run = load(self.path, map=self._map, evals=self._evals, settings=self._settings, counting=counting)
         except InputError as error:
+            if isinstance(error, SeveralRuns) and self.monitor is None:
+                raise  # waiting would never end
             took = time.monotonic() - begin
             self._next_load = now + took / READ_SHARE
             self._state = state

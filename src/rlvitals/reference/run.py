@@ -101,7 +101,8 @@ def _unknown(run: Run) -> Section | None:
 
 def _note(text: str, file: str, line: int, count: int) -> str:
     where = f" ({_short(file)}{f':{line}' if line else ''})" if file else ""
-    return f"{text}{where}" + (f", {count} times" if count > 1 else "")
+    told = f"{count:,}" in text or count <= 1  # the text has its own number, of rollouts, keys or rows
+    return f"{text}{where}" + ("" if told else f", {count:,} times")
 
 
 def _ten(things: tuple[Standing, ...]) -> Section | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,14 +38,16 @@ class Found:
     left_out: tuple[str, ...] = ()
 
 
-def find(path: Path, mapping: Mapping[str, str] | None = None, *, most: int = MAX_FILES) -> Found | None:
+def find(
+    path: Path, mapping: Mapping[str, str] | None = None, *, most: int = MAX_FILES, without: Collection[Path] = ()
+) -> Found | None:
     """Return the dump that a path holds, None when it holds none that is known.
 
     A mapping (canonical column -> key) makes any flat file with these keys a dump. In a directory `most` entries are
-    looked at.
+    looked at, and none in the folders `without`.
     """
     if path.is_dir():
-        return _in_directory(path, mapping or {}, most)
+        return _in_directory(path, mapping or {}, most, without)
     reader = reader_of(path, mapping)
     if reader is None:
         return None
@@ -109,11 +111,11 @@ def _unreadable(path: Path) -> str:
     return "it is binary" if b"\0" in start and not packed else ""
 
 
-def _in_directory(root: Path, mapping: Mapping[str, str], most: int) -> Found | None:
+def _in_directory(root: Path, mapping: Mapping[str, str], most: int, without: Collection[Path]) -> Found | None:
     shapes: dict[str, Reader | None] = {}
     held: dict[str, bool] = {}
     groups: dict[str, list[Path]] = {}
-    for path in _files(root, most):
+    for path in _files(root, most, without):
         shape = _NUMBER.sub("#", path.relative_to(root).as_posix())
         if shape not in shapes:
             if len(shapes) >= MAX_SHAPES:
@@ -162,7 +164,7 @@ def _rank(reader: Reader | None, held_out: bool, files: list[Path]) -> tuple[boo
     return (not held_out, not reader.refuse, reader is not generic.READER, len(files))
 
 
-def _files(root: Path, most: int) -> Iterator[Path]:
+def _files(root: Path, most: int, without: Collection[Path]) -> Iterator[Path]:
     """Yield the files that may hold records, in order, level by level."""
     level = [root]
     seen = 0
@@ -178,7 +180,7 @@ def _files(root: Path, most: int) -> Iterator[Path]:
                 if seen > most:
                     return
                 if entry.is_dir(follow_symlinks=False):
-                    if entry.name not in _SKIPPED:
+                    if entry.name not in _SKIPPED and Path(entry.path) not in without:
                         below.append(Path(entry.path))
                 elif entry.is_file() and (DATA & set(Path(entry.name).suffixes) or entry.name.endswith(".pt")):
                     yield Path(entry.path)
