@@ -12,39 +12,33 @@ from dataclasses import dataclass
 from rlvitals.check import Evidence
 from rlvitals.checks import companions
 from rlvitals.checks.common import RECENT, fmt
-from rlvitals.checks.held import drop, errors, trained_on
+from rlvitals.checks.held import NEWEST, Climb, climb, trained_on
 from rlvitals.checks.scale import reward_scale
 from rlvitals.view import Held, View
 
 HIGH = 0.75  # of the reward's range, and of held-out items (convention: most of what is repeated is right)
-LAST = 3  # newest scores that are held against the first one
 BOUND_Z = 1.64  # normal quantile of a one-sided 0.05
 FOLLOWS = 0.25  # of the training gain, in ranges (measured: docs/measurements.md: transfer ratio)
 
 
 @dataclass(frozen=True, slots=True)
 class Rise:
-    """How far one held-out accuracy rose: of items, with the error of the difference; what the training gain asks for.
-
-    `level` is that of the newest scores.
-    """
+    """How far one held-out accuracy rose, and how far training asks it to (`needed`, of items)."""
 
     name: str
-    before: float
-    level: float
-    error: float
+    climb: Climb
     needed: float
     steps: tuple[int, int]
 
     @property
     def sure(self) -> bool:
-        """True when it rose beyond its error and followed training; false for NaN too."""
-        return self.level - self.before - BOUND_Z * self.error > self.needed
+        """True when it rose beyond its error and followed training."""
+        return self.climb.beyond(BOUND_Z, self.needed)
 
     @property
     def stood(self) -> bool:
-        """True when it surely did not follow."""
-        return self.level - self.before + BOUND_Z * self.error < self.needed
+        """True when it surely did not follow; false for NaN too."""
+        return self.climb.now - self.climb.before + BOUND_Z * self.climb.error < self.needed
 
 
 def confirmed(view: View) -> Evidence | None:
@@ -58,14 +52,14 @@ def _confirmed(view: View) -> Evidence | None:
     if not place >= HIGH or not gained > 0 or companions.worse(view):
         return None
     rises = [r for name, held in sorted(view.evals.items()) if (r := _rise(view, name, held, gained)) is not None]
-    best = max((r for r in rises if r.sure), key=lambda r: r.level, default=None)
-    if best is None or not best.level >= HIGH or any(r.stood for r in rises):
+    best = max((r for r in rises if r.sure), key=lambda r: r.climb.now, default=None)
+    if best is None or not best.climb.now >= HIGH or any(r.stood for r in rises):
         return None
+    before, now = best.climb.before, best.climb.now
     text = (
-        f"the reward is at {place:.0%} of its range and held-out {best.name} rose with it, {fmt(best.before)} to "
-        f"{fmt(best.level)}"
+        f"the reward is at {place:.0%} of its range and held-out {best.name} rose with it, {fmt(before)} to {fmt(now)}"
     )
-    return Evidence(f"held-out/{best.name}", text, best.level, "fraction", best.steps, before=best.before)
+    return Evidence(f"held-out/{best.name}", text, now, "fraction", best.steps, before=before)
 
 
 def _gained(view: View) -> float:
@@ -77,12 +71,9 @@ def _gained(view: View) -> float:
 
 def _rise(view: View, name: str, held: Held, gained: float) -> Rise | None:
     """Return how far one accuracy on what is trained rose; None for too few scores, or where it fell from its best."""
-    size, fall = held.score.size, drop(held)
-    if held.metric != "accuracy" or trained_on(view, name) != "reward_mean" or size <= LAST:
+    found = climb(held) if held.score.size > NEWEST else None
+    if found is None or held.metric != "accuracy" or trained_on(view, name) != "reward_mean":
         return None
-    if fall is not None and fall.z > companions.HELDOUT_DROP_Z.value:
+    if found.fallen > companions.HELDOUT_DROP_Z.value:
         return None
-    error = errors(held)
-    spread = math.hypot(float(error[0]), math.sqrt(float((error[-LAST:] ** 2).sum())) / LAST)
-    steps = (int(held.step[0]), int(held.step[-1]))
-    return Rise(name, float(held.score[0]), float(held.score[-LAST:].mean()), spread, FOLLOWS * gained, steps)
+    return Rise(name, found, FOLLOWS * gained, (int(held.step[0]), int(held.step[-1])))
