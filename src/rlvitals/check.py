@@ -251,7 +251,9 @@ class Verify:
 
     text: str
     metric: str = ""
-    op: str = ""  # "<", ">", "==", "!=", "some >", "first <", "finite", "rising", "not rising", "not falling", "as before"
+    op: str = (
+        ""  # "<", ">", "==", "!=", "some >", "first <", "finite", "rising", "not rising", "not falling", "as before"
+    )
     value: float | None = None
     steps: int = 20
 
