@@ -46,6 +46,7 @@ def test_a_metric_that_no_setting_logs_is_asked_for_by_name_and_meaning() -> Non
 
 def test_a_setting_is_asked_for_once_and_a_dump_that_was_read_not_again() -> None:
     assert spots(TrainerInfo("t"))["C008"].how_to_log == (BY_HAND["config"],)
+    assert spots(TrainerInfo("t"))["C010"].how_to_log == (BY_HAND["config"],), "the setting, not the logged series"
     assert spots(TrainerInfo("t"), rollouts__prompts_n=16.0)["T008"].how_to_log == ()
 
 

@@ -320,7 +320,8 @@ def blind_spots(examination: Examination, by_id: Mapping[str, Check], view: View
     out = []
     for i, outcome in examination.outcomes.items():
         if isinstance(outcome, NoData):
-            how = log_lines((*outcome.missing, *outcome.unmeasured), view)
+            of_config = by_id[i].family is Family.CONFIG
+            how = log_lines((*outcome.missing, *outcome.unmeasured), view, settings=of_config)
             family = by_id[i].family.label
             out.append(BlindSpot(i, by_id[i].name, family, outcome.missing, how, outcome.reason, outcome.few))
     return tuple(sorted(out, key=lambda b: (by_id[b.id].family, b.id)))

@@ -21,9 +21,13 @@ BY_HAND: Mapping[str, str] = {
 SETTINGS = frozenset(f.name for f in fields(RunConfig))
 
 
-def log_lines(missing: Sequence[str], view: View) -> tuple[str, ...]:
-    """Return the lines that make this trainer log what is missing; where it has none for any of it, how to add it."""
-    wanted = tuple(dict.fromkeys(_source(m) for m in missing if not _nothing_to_log(m, view)))
+def log_lines(missing: Sequence[str], view: View, *, settings: bool = False) -> tuple[str, ...]:
+    """Return the lines that make this trainer log what is missing; where it has none for any of it, how to add it.
+
+    `settings`: names that are both a setting and a metric are meant as settings.
+    """
+    named = [f"{CONFIG}{m}" if settings and m in SETTINGS else m for m in missing]
+    wanted = tuple(dict.fromkeys(_source(m) for m in named if not _nothing_to_log(m, view)))
     lines = view.trainer.how_to_log
     told = tuple(dict.fromkeys(lines[m] for m in wanted if m in lines))
     return told or _by_hand(wanted)
