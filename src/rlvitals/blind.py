@@ -10,7 +10,7 @@ from rlvitals.check import Check, Family, Few, NoData
 from rlvitals.schema import NONFINITE_PREFIX, RunConfig
 from rlvitals.view import View
 
-AUDIT, ROLLOUTS, HELD_OUT, STEP = "audit:", "rollouts/", "held-out", "step"
+AUDIT, CONFIG, ROLLOUTS, HELD_OUT, STEP = "audit:", "config:", "rollouts/", "held-out", "step"
 SETTINGS = frozenset(f.name for f in fields(RunConfig))
 NOT_IN_DUMP = "the rollouts that were read do not hold what it is counted from"
 
@@ -68,7 +68,7 @@ def _known(name: str, view: View) -> bool:
 
 def _settings(names: Iterable[str], view: View) -> tuple[str, ...]:
     """Return settings by name, those that share it with a series that was logged told apart from it."""
-    return tuple(f"config:{m}" if view.count(m, raw=True) else m for m in names)
+    return tuple(f"{CONFIG}{m}" if view.count(m, raw=True) else m for m in names)
 
 
 def _apart(found: NoData, view: View) -> NoData:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 
-from rlvitals.blind import AUDIT, HELD_OUT, ROLLOUTS, STEP, rollouts_read
+from rlvitals.blind import AUDIT, CONFIG, HELD_OUT, ROLLOUTS, SETTINGS, STEP, rollouts_read
 from rlvitals.metrics import lookup
-from rlvitals.schema import RunConfig
 from rlvitals.view import View
 
-CONFIG = "config:"
 BY_HAND: Mapping[str, str] = {
     "rollouts": "write one JSON line per rollout: step, prompt id, group id, reward, raw verifier output, tokens, "
     "stop reason, policy version, text",
@@ -18,7 +15,6 @@ BY_HAND: Mapping[str, str] = {
     "config": "keep the config file beside the log, or set it in rlvitals.toml under `[config]`",
 }
 """Where a trainer has no line of its own."""
-SETTINGS = frozenset(f.name for f in fields(RunConfig))
 
 
 def log_lines(missing: Sequence[str], view: View, *, settings: bool = False) -> tuple[str, ...]:

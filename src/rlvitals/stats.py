@@ -38,6 +38,12 @@ def mean(y: Float64) -> float:
     return float(np.add.reduce(y)) / y.size if y.size else math.nan
 
 
+def running_means(y: Float64, width: int) -> Float64:
+    """Return the mean of each `width` values in a row, float64[n - width + 1]."""
+    sums = np.cumsum(np.concatenate([[0.0], y]))
+    return np.asarray((sums[width:] - sums[:-width]) / width)
+
+
 def variance(y: Float64) -> float:
     """Return the sample variance, NaN for fewer than two values (bit for bit y.var(ddof=1))."""
     if y.size < 2:

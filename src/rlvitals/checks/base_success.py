@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rlvitals import stats
 from rlvitals.check import SourceKind, Threshold
 from rlvitals.checks.common import RECENT
 from rlvitals.checks.scale import reward_scale
@@ -44,6 +45,10 @@ class Success:
 
 def measure(view: View) -> Success | None:
     """Return how often the policy fails altogether, None when nothing says what failing is."""
+    return view.cached("base_success.measure", lambda: _measure(view))
+
+
+def _measure(view: View) -> Success | None:
     metric = "success_frac" if view.has("success_frac", MIN_ROWS) else "reward_mean"
     if not view.has(metric, MIN_ROWS):
         return None
@@ -104,8 +109,7 @@ def _lost(view: View, got: Success) -> bool:
     values = (view.recent(got.metric)[1] - got.floor) / (got.top - got.floor)
     if values.size < BLOCK:
         return False
-    sums = np.cumsum(np.concatenate([[0.0], values]))
-    means = (sums[BLOCK:] - sums[:-BLOCK]) / BLOCK
+    means = stats.running_means(values, BLOCK)
     best = float(means.max())
     return best > SUCCESS_RATE.value and float(means[-1]) < best / 2
 

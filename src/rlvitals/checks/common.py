@@ -83,8 +83,7 @@ def onset_of(view: View, metric: str, hit_low: float, hit_high: float, *, center
     if trace.size == 0:
         return Onset(max(view.first_step, 0), max(view.step, 0))
     width = max(1, min(20, trace.size // 8))
-    sums = np.cumsum(np.concatenate([[0.0], trace.value]))
-    means = (sums[width:] - sums[:-width]) / width
+    means = stats.running_means(trace.value, width)
     inside = (means >= hit_low) & (means <= hit_high)
     inside[-1] = True
     at = onsets.first_lasting(trace.step, inside)

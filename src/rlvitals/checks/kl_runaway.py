@@ -141,13 +141,10 @@ def _finding(view: View, first: Evidence, variant: str, limits: Mapping[str, Thr
     if others:
         bad = f"{text}, and the policy got worse"
         return Finding(bad, Action.ADJUST, Confidence.HIGH, onset, (first, *others), "worse")
-    others = (
-        _others(view, paid=_paid(moved, view))
-        if variant == "jump"
-        else _beside_far(view, limits)
-        if variant == "far"
-        else ()
-    )
+    if variant == "jump":
+        others = _others(view, paid=_paid(moved, view))
+    elif variant == "far":
+        others = _beside_far(view, limits)
     if others:
         bad = f"{text}, together with {others[0].metric}: {others[0].text}"
         return Finding(bad, Action.ADJUST, Confidence.HIGH, onset, (first, *others), variant)

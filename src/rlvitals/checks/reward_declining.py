@@ -38,9 +38,7 @@ def judge(view: View, limits: Mapping[str, Threshold]) -> Outcome:
     x, y = coarse(view, "reward_mean")
     quarter = max(y.size // 4, 5)
     late = y[-quarter:]
-    sums = np.cumsum(np.concatenate([[0.0], y[:-quarter]]))
-    means = (sums[quarter:] - sums[:-quarter]) / quarter
-    at = int(np.argmax(means))
+    at = int(np.argmax(stats.running_means(y[:-quarter], quarter)))
     best, scale, limit = y[at : at + quarter], reward_scale(view), limits["fallen_share"]
     share = (stats.mean(best) - stats.mean(late)) / scale.span if scale.span > 0 else 0.0
     drop = stats.change(best, late, z=STRICT_Z) if share >= limit.value else None  # bounds only where they decide

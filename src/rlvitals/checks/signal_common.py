@@ -48,8 +48,7 @@ def level_onset(trace: Trace, start: int, *, rows: int = 20, share: float = 0.98
     if trace.size < 3:
         return Onset(start, int(trace.last[-1]) if trace.size else start)
     width = int(min(max(round(rows / stats.median(trace.count)), 1), trace.size // 2))
-    total = np.concatenate([[0.0], np.cumsum(trace.value)])
-    ahead = (total[width:] - total[:-width]) / width
+    ahead = stats.running_means(trace.value, width)
     early, late = float(ahead[: max(width // 2, 1)].mean()), float(ahead[-1])
     at = onsets.first_lasting(trace.step, ahead >= 0.5 * (early + late), share=share) if late > early + 0.1 else 0
     if at is None:

@@ -101,10 +101,8 @@ def _cuts(view: View, tiers: list[str]) -> list[tuple[np.ndarray, np.ndarray]]:
     out = [(np.arange(ROWS), np.arange(rows - ROWS, rows))]
     for tier in tiers:
         share = np.nan_to_num(view.rows_of(SHARE + tier))
-        sums = np.cumsum(np.concatenate([[0.0], share]))
-        ahead = (sums[2 * ROWS :] - sums[ROWS:-ROWS]) / ROWS
-        behind = (sums[ROWS:-ROWS] - sums[: -2 * ROWS]) / ROWS
-        at = ROWS + int(np.argmax(np.abs(ahead - behind)))
+        means = stats.running_means(share, ROWS)
+        at = ROWS + int(np.argmax(np.abs(means[ROWS:] - means[:-ROWS])))
         out.append((np.arange(at - ROWS, at), np.arange(at, at + ROWS)))
     return out
 

@@ -45,8 +45,7 @@ def read_rollouts(path: Path, mapping: Mapping[str, str]) -> Rows:
     from rlvitals.ingest.directory import places_in
     from rlvitals.ingest.trajectories import with_log
 
-    if path.is_dir():
-        places_in(path)  # refuses a set of runs
+    places_in(path)  # refuses a set of runs
     try:
         found = load_rollouts(path, mapping, with_log)
     except InputError as error:

@@ -88,13 +88,11 @@ def run(
     done = len(cases) - len(todo)
     waiting = {c.name for c in todo}
     names = [c.name for c in cases if c.name not in waiting]
-    title = f"{_runs(len(todo))} into {out}, {done} there already, {jobs} at a time"
+    count, title = len(todo), f"{_runs(len(todo))} into {out}, {done} there already, {jobs} at a time"
+    if again:
+        count, title = len(names), f"{_runs(len(names))} to examine again in {out}"
     try:
-        with (
-            _Bar(len(names), f"{_runs(len(names))} to examine again in {out}")
-            if again
-            else _Bar(len(todo), title) as bar
-        ):
+        with _Bar(count, title) as bar:
             failed = hear_cases(names, out, jobs, bar.said) if again else run_cases(todo, out, jobs, bar.said)
     except Interrupted as interrupted:
         print(f"interrupted: {interrupted.left} left, call it again", file=sys.stderr)

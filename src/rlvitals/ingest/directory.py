@@ -68,7 +68,12 @@ def read_directory(directory: Path) -> tuple[list[RawTable], Note, Places]:
 
 
 def places_in(directory: Path) -> Places:
-    """Return what below a directory counts to other logs than its run's. Raises SeveralRuns for a set of runs."""
+    """Return what below a directory counts to other logs than its run's, nothing below a file.
+
+    Raises SeveralRuns for a set of runs.
+    """
+    if not directory.is_dir():
+        return Places()
     logs: dict[Candidate, Log] = {}
     try:
         best = _best_of(discover.candidates(directory), directory, logs)

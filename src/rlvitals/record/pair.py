@@ -151,8 +151,7 @@ def _lasting(at: Int64, gap: Float64) -> int:
     """
     if gap.size < 2 * WIDTH:
         return TOO_FEW
-    total = np.concatenate([[0.0], np.cumsum(gap)])
-    mean = (total[WIDTH:] - total[:-WIDTH]) / WIDTH
+    mean = stats.running_means(gap, WIDTH)
     noise = stats.noise_sd(gap)
     if not math.isfinite(noise) or noise == 0:
         noise = float(np.std(np.diff(gap)) / math.sqrt(2))

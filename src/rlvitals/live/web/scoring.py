@@ -39,8 +39,7 @@ class Desk:
     """One run's session: what was drawn, the answers, and the record that is written after each."""
 
     def __init__(self, path: Path) -> None:
-        if path.is_dir():
-            places_in(path)  # refuses a set of runs
+        places_in(path)  # refuses a set of runs
         rows = load_rollouts(path, told=with_log)
         self.notes = rows.notes
         self.full = full_marks(rows.rows, None)
